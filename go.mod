@@ -1,0 +1,3 @@
+module herdr-link
+
+go 1.26

@@ -1,0 +1,117 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+)
+
+// How many tool calls run at a time, and how many more may wait, in number and
+// in bytes of their messages.
+const (
+	maxRunning      = 64
+	maxWaiting      = 256
+	maxWaitingBytes = 16 << 20
+)
+
+// A scheduler lets calls run in the order of arrival: those of one key one
+// after another, all others side by side, as far as the limits go.
+type scheduler struct {
+	mu      sync.Mutex
+	running int
+	busy    map[string]bool // keys of the running calls
+	waiting []*turn
+	bytes   int // of the waiting calls
+}
+
+// A turn is a call's place in the scheduler.
+type turn struct {
+	key   string
+	size  int
+	start chan struct{} // closed when the call may run
+}
+
+// enter takes a place for a call, or returns nil if there is none left.
+func (s *scheduler) enter(key string, size int) *turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &turn{key, size, make(chan struct{})}
+	s.waiting = append(s.waiting, t)
+	s.bytes += size
+	s.startAll()
+	if !t.started() && (len(s.waiting) > maxWaiting || s.bytes > maxWaitingBytes) {
+		s.withdraw(t)
+		return nil
+	}
+	return t
+}
+
+// wait returns when the call may run, or with the context's error: then it may
+// run no more, and has left already.
+func (s *scheduler) wait(ctx context.Context, t *turn) error {
+	select {
+	case <-t.start:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.started() {
+		return nil
+	}
+	s.withdraw(t)
+	s.startAll()
+	return context.Cause(ctx)
+}
+
+// leave ends a call that has run.
+func (s *scheduler) leave(t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	delete(s.busy, t.key)
+	s.startAll()
+}
+
+func (t *turn) started() bool {
+	select {
+	case <-t.start:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *scheduler) withdraw(t *turn) {
+	for i, w := range s.waiting {
+		if w == t {
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			s.bytes -= t.size
+			return
+		}
+	}
+}
+
+// startAll starts every waiting call that may run: a place is free, and no
+// earlier call of its key runs or waits.
+func (s *scheduler) startAll() {
+	if s.busy == nil {
+		s.busy = map[string]bool{}
+	}
+	ahead := map[string]bool{}
+	rest := s.waiting[:0]
+	for _, t := range s.waiting {
+		if s.running >= maxRunning || t.key != "" && (s.busy[t.key] || ahead[t.key]) {
+			ahead[t.key] = true
+			rest = append(rest, t)
+			continue
+		}
+		s.running++
+		s.bytes -= t.size
+		if t.key != "" {
+			s.busy[t.key] = true
+		}
+		close(t.start)
+	}
+	clear(s.waiting[len(rest):])
+	s.waiting = rest
+}
