@@ -1,0 +1,126 @@
+// Package herdrcli runs the herdr command line: argv only, bounded in time and
+// output, in a process group that never outlives the call. It also has the
+// lock that keeps two writers from typing into one pane at once.
+//
+// It decodes what Herdr answers and classifies how a call failed. It knows
+// nothing of MCP and decides nothing about who may talk to whom.
+package herdrcli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// maxStdout is the most that a call may print. Beyond it the call is
+	// killed and fails with ErrOutput.
+	maxStdout = 4 << 20
+	// maxStderr is how much of stderr is kept; the rest is read and dropped.
+	maxStderr = 64 << 10
+	// pipeGrace is how long a pipe may stay open behind a herdr that has exited.
+	pipeGrace = 100 * time.Millisecond
+	// DefaultTimeout is the time of a call unless Options say another.
+	DefaultTimeout = 10 * time.Second
+)
+
+// Why a call failed, beside an error code of Herdr's own. Test with errors.Is.
+var (
+	// ErrBinary: the program is not an absolute path to an executable file, or did not start.
+	ErrBinary = errors.New("herdr cannot be run")
+	// ErrTimeout: Herdr did not answer in time and was killed.
+	ErrTimeout = errors.New("herdr did not answer in time")
+	// ErrOutput: Herdr ended, but not with what the call expects.
+	ErrOutput = errors.New("unexpected output of herdr")
+	// ErrTooLong: an argument is longer than the system takes. Herdr was not started.
+	ErrTooLong = errors.New("argument too long for the system")
+	// ErrRefused: Herdr answered with an error; Error.Code has its code.
+	ErrRefused = errors.New("refused by herdr")
+)
+
+// An Error is a call that failed. Err is one of the causes above, or the
+// context's error if the caller gave up.
+type Error struct {
+	Command string // such as "agent get"
+	Code    string // Herdr's error.code, empty if there was none
+	Exit    int    // exit code, -1 if herdr did not start or did not exit by itself
+	Started bool   // herdr was started, so it may have acted
+	Err     error
+}
+
+// Error names no id, no path and nothing that Herdr wrote.
+func (e *Error) Error() string {
+	if e.Code != "" {
+		return fmt.Sprintf("herdr %s: %v (%s)", e.Command, e.Err, e.Code)
+	}
+	return fmt.Sprintf("herdr %s: %v", e.Command, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Code returns Herdr's own error code if err is an answer of Herdr's, else "".
+func Code(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// Options are what a Client needs to know.
+type Options struct {
+	Bin     string        // from HERDR_BIN_PATH
+	Environ []string      // as os.Environ gives it
+	Timeout time.Duration // of each call; 0: DefaultTimeout
+	Log     *slog.Logger  // a record a call; nil: none
+}
+
+// A Client runs herdr. Its methods may be used by many goroutines.
+type Client struct {
+	bin     string
+	env     []string
+	timeout time.Duration
+	log     *slog.Logger
+}
+
+// New returns a client. Nothing is checked before the first call.
+func New(o Options) *Client {
+	c := &Client{bin: o.Bin, timeout: o.Timeout, log: o.Log}
+	if c.timeout <= 0 {
+		c.timeout = DefaultTimeout
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	// Herdr takes an empty value of these for a path and fails.
+	c.env = slices.DeleteFunc(slices.Clone(o.Environ), func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return value == "" && (name == "HERDR_SOCKET_PATH" || name == "HERDR_SESSION")
+	})
+	return c
+}
+
+// For returns the client with the tool's name in its log records.
+func (c *Client) For(tool string) *Client {
+	d := *c
+	d.log = c.log.With("tool", tool)
+	return &d
+}
+
+// executable checks what is about to be run. Windows runs .bat and .cmd files
+// through a shell, which would read the arguments.
+func executable(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%w: the path is not absolute", ErrBinary)
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || !runnable(info, path) {
+		return fmt.Errorf("%w: no executable file", ErrBinary)
+	}
+	return nil
+}

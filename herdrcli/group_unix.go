@@ -1,0 +1,70 @@
+//go:build unix
+
+package herdrcli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// A group is the process group of one child: all that the child started and
+// that did not leave it.
+type group struct {
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	gone bool // the leader may have been reaped, its id may be another's
+}
+
+func newGroup(cmd *exec.Cmd) *group {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return &group{cmd: cmd}
+}
+
+// kill kills the group while its leader has not been reaped.
+func (g *group) kill() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gone || g.cmd.Process == nil {
+		return os.ErrProcessDone
+	}
+	err := syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL)
+	if errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// started waits until the leader has exited, and kills what it left behind
+// before it is reaped: until then nobody else can get its id.
+func (g *group) started() {
+	waitExited(g.cmd.Process.Pid)
+	_ = g.kill()
+	g.mu.Lock()
+	g.gone = true
+	g.mu.Unlock()
+}
+
+// waitExited waits until the child has exited, without reaping it.
+func waitExited(pid int) {
+	const pPID = 1
+	var info [128]byte // siginfo_t, not looked at
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid),
+			uintptr(unsafe.Pointer(&info[0])), syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		runtime.KeepAlive(&info)
+		if errno != syscall.EINTR {
+			return
+		}
+	}
+}
+
+func runnable(info fs.FileInfo, _ string) bool { return info.Mode()&0o111 != 0 }
+
+// tooLong reports an error of the system that means what E2BIG does.
+func tooLong(error) bool { return false }

@@ -1,0 +1,170 @@
+package herdrcli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// settle is how long after a prompt its Enter may still be to come: Herdr
+	// presses it 300 ms behind the text.
+	settle = 350 * time.Millisecond
+	// lockTime is how long Acquire waits for a lock.
+	lockTime = 30 * time.Second
+	// lockPoll is how often it looks. (flock itself cannot be cancelled.)
+	lockPoll = 10 * time.Millisecond
+)
+
+// ErrLockBusy: another process kept the lock for the whole time of Acquire.
+var ErrLockBusy = errors.New("the lock was not free in time")
+
+// Locks are advisory file locks, one a terminal, in a folder of the user's
+// home that every process of the user agrees on. They keep two writers from
+// typing into one pane at the same time, across processes.
+type Locks struct {
+	home string
+}
+
+// NewLocks returns the locks under that home folder. Nothing is made before
+// the first Acquire.
+func NewLocks(home string) *Locks { return &Locks{home} }
+
+// A Lock is held by this process until Release.
+type Lock struct {
+	file *os.File
+	// Waited reports whether another one held the lock when it was asked for.
+	Waited bool
+}
+
+// Acquire takes the lock of the terminal in which the agent runs. It fails
+// with ErrLockBusy after 30 s, with the context's error, or with another one
+// if there can be no lock: a folder that is not the user's own, say.
+func (l *Locks) Acquire(ctx context.Context, a Agent, socket string) (*Lock, error) {
+	file, err := l.open(lockName(a, socket))
+	if err != nil {
+		return nil, err
+	}
+	lock := &Lock{file: file}
+	deadline := time.Now().Add(lockTime)
+	for {
+		free, err := tryLock(file)
+		switch {
+		case err != nil:
+			_ = file.Close()
+			return nil, err
+		case free:
+			return lock, nil
+		case time.Now().After(deadline):
+			_ = file.Close()
+			return nil, ErrLockBusy
+		}
+		lock.Waited = true
+		if err := sleep(ctx, lockPoll); err != nil {
+			_ = file.Close()
+			return nil, err
+		}
+	}
+}
+
+// lockName is the same for all who mean that terminal. Ids are hashed, so that
+// whatever Herdr sends makes a file name.
+func lockName(a Agent, socket string) string {
+	key := "terminal\x00" + a.TerminalID
+	if a.TerminalID == "" {
+		key = "pane\x00" + socket + "\x00" + a.PaneID
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (l *Locks) open(name string) (*os.File, error) {
+	if !filepath.IsAbs(l.home) {
+		return nil, errors.New("no home folder to lock in")
+	}
+	base := filepath.Join(l.home, ".local", "state", "herdr-link")
+	dir := filepath.Join(base, "locks")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	for _, d := range []string{base, dir} {
+		info, err := os.Lstat(d)
+		if err != nil {
+			return nil, err
+		}
+		if err := private(info); err != nil {
+			return nil, err
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	file, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = file.Close()
+		return nil, errors.New("the lock is not a regular file")
+	}
+	return file, nil
+}
+
+// private refuses a folder that others could put their files in.
+func private(info fs.FileInfo) error {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0 || !info.IsDir():
+		return fmt.Errorf("%s is not a folder", info.Name())
+	case !own(info):
+		return fmt.Errorf("%s belongs to another user", info.Name())
+	case info.Mode().Perm()&0o022 != 0 && othersCount:
+		return fmt.Errorf("%s is writable by others", info.Name())
+	}
+	return nil
+}
+
+// Settle sleeps until the Enter of the prompt before has been pressed. It
+// reports whether there was something to sleep for.
+func (l *Lock) Settle(ctx context.Context) (slept bool, err error) {
+	info, err := l.file.Stat()
+	if err != nil || info.Size() == 0 { // nothing was prompted yet
+		return false, nil
+	}
+	rest := min(time.Until(info.ModTime().Add(settle)), settle)
+	if rest <= 0 {
+		return false, nil
+	}
+	return true, sleep(ctx, rest)
+}
+
+// Mark notes that a prompt starts now, or has ended now. It is on disk for the
+// next holder even if this process is killed.
+func (l *Lock) Mark() error {
+	_, err := l.file.WriteAt([]byte{'\n'}, 0) // a write sets the modification time
+	return err
+}
+
+// Release lets the next one in.
+func (l *Lock) Release() {
+	_ = unlock(l.file) // at once, even if a child being forked still has the file
+	_ = l.file.Close()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return cause(ctx)
+	}
+}
