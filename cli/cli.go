@@ -1,0 +1,190 @@
+// Package cli is the command line: flags, environment, files and signals, and
+// the one place where all other packages meet.
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"herdr-link/fakeherdr"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // the command ran and failed, or found something wrong
+	exitUsage  = 2
+)
+
+// A Process is what a command may touch of the world.
+type Process struct {
+	Args    []string // with the program's name in front
+	Environ []string
+	Stdin   *os.File
+	Stdout  *os.File
+	Stderr  io.Writer
+	Version string
+}
+
+// A command is one word of the command line.
+type command struct {
+	name  string
+	usage string // after "herdr-link "
+	short string // one line for the overview
+	long  string // for its own help
+	run   func(ctx context.Context, p *Process, flags *flag.FlagSet, args []string) error
+	flags func(*flag.FlagSet) // defines its options
+}
+
+// commands returns them in the order of the overview. The first one has no
+// name: it is what a host starts.
+func commands() []command {
+	return []command{
+		serveCommand(),
+		peersCommand(),
+		sendCommand(),
+		closeCommand(),
+		bootstrapCommand(),
+		toolsCommand(),
+		callCommand(),
+		probeCommand(),
+		demoCommand(),
+		versionCommand(),
+	}
+}
+
+// Main runs the command line and returns the exit code. Before anything else
+// it plays herdr if it was started in that role by a scene of fakeherdr.
+func Main(p *Process) int {
+	if dir, ok := fakeherdr.Role(p.Args[0]); ok {
+		return fakeherdr.Main(dir, p.Args[1:], os.Getenv, p.Stdout, p.Stderr)
+	}
+	ctx, stop := untilEnd()
+	defer stop()
+	err := dispatch(ctx, p)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(p.Stderr, "herdr-link: %v\n", usage)
+		return exitUsage
+	case !errors.Is(err, errSaid):
+		fmt.Fprintln(p.Stderr, err)
+	}
+	return exitFailed
+}
+
+// errSaid is a failure that has been printed already.
+var errSaid = errors.New("failed")
+
+// A usageError is a mistake in how the program was started.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+func dispatch(ctx context.Context, p *Process) error {
+	args := p.Args[1:]
+	all := commands()
+	c := all[0]
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name := args[0]
+		args = args[1:]
+		if name == "help" {
+			return help(p, all, args)
+		}
+		found := false
+		for _, d := range all[1:] {
+			if d.name == name {
+				c, found = d, true
+			}
+		}
+		if !found {
+			return usagef("no such command: %.64q; see herdr-link --help", name)
+		}
+	} else if len(args) == 1 && args[0] == "--version" {
+		return printVersion(p, false)
+	}
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	if c.flags != nil {
+		c.flags(flags)
+	}
+	rest, err := parse(flags, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		if c.name == "" {
+			return help(p, all, nil)
+		}
+		return help(p, all, []string{c.name})
+	case err != nil:
+		return usagef("%v; see herdr-link %s", err, strings.TrimSpace(c.name+" --help"))
+	}
+	return c.run(ctx, p, flags, rest)
+}
+
+// parse reads options wherever they stand before "--", and returns the words
+// between and behind them.
+func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
+	var behind []string
+	for i, arg := range args {
+		if arg == "--" {
+			args, behind = args[:i], args[i+1:]
+			break
+		}
+	}
+	for len(args) > 0 {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		args = flags.Args()
+		if len(args) > 0 {
+			words, args = append(words, args[0]), args[1:]
+		}
+	}
+	return append(words, behind...), nil
+}
+
+func help(p *Process, all []command, args []string) error {
+	if len(args) == 0 {
+		return overview(p.Stdout, all)
+	}
+	for _, c := range all[1:] {
+		if c.name == args[0] {
+			_, err := fmt.Fprintf(p.Stdout, "Usage: herdr-link %s\n\n%s\n", c.usage, c.long)
+			return err
+		}
+	}
+	return usagef("no such command: %.64q; see herdr-link --help", args[0])
+}
+
+func overview(w io.Writer, all []command) error {
+	var b strings.Builder
+	b.WriteString("herdr-link lets the coding agents in the panes of a Herdr workspace talk to each other.\n\n")
+	fmt.Fprintf(&b, "Usage: herdr-link %s\n       herdr-link COMMAND [OPTIONS]   (herdr-link COMMAND --help says more)\n\n", all[0].usage)
+	b.WriteString(all[0].long + "\n\nCommands:\n")
+	for _, c := range all[1:] {
+		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.short)
+	}
+	b.WriteString(environmentHelp)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const environmentHelp = `
+Environment:
+  HERDR_ENV, HERDR_BIN_PATH, HERDR_PANE_ID   set by Herdr in its panes; without them every call is NOT_IN_HERDR
+  HERDR_LINK_OFF=1        switch herdr-link off, for an agent inside another agent's pane
+  HERDR_LINK_EAGER=1      as --eager
+  HERDR_LINK_ERA          as --era
+  HERDR_LINK_TOOLSETS     as --toolsets
+  HERDR_LINK_TIMEOUT      time of each Herdr call, such as 5s (default 10s)
+  HERDR_LINK_LOG          a file for JSON lines about each call, never with a message's text
+`

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// errEnd is why a process ends that was told to: by a signal, or by the death
+// of its parent.
+var errEnd = errors.New("told to end")
+
+// lastCall is how long a process that was told to end may take to do so. It is
+// not needed but for a bug or a disk that hangs.
+const lastCall = 800 * time.Millisecond
+
+// untilEnd returns a context that ends with SIGTERM, SIGINT or SIGHUP.
+func untilEnd() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	// A write to a closed stdout shall be an error, not the death of this
+	// process: it has children to end. (Ignored, the signal would be so in
+	// the children as well.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go func() {
+		select {
+		case <-signals:
+			cancel(errEnd)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// watch stops everything, and in the end this process, when the parent has
+// died or nobody can read stdout any more: some hosts abandon their servers
+// without a word.
+func watch(ctx context.Context, stdout *os.File, stop context.CancelCauseFunc) {
+	context.AfterFunc(ctx, func() {
+		time.Sleep(lastCall)
+		os.Exit(exitFailed)
+	})
+	parent := os.Getppid()
+	go func() {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if os.Getppid() != parent {
+				stop(errEnd)
+			} else if broken(stdout) {
+				stop(os.ErrClosed)
+			}
+		}
+	}()
+}

@@ -1,0 +1,4 @@
+package cli
+
+func probeCommand() command { return command{name: "probe"} }
+func demoCommand() command  { return command{name: "demo"} }

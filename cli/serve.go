@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"runtime/debug"
+
+	"herdr-link/link"
+	"herdr-link/mcp"
+)
+
+func serverFlags(o *options) func(*flag.FlagSet) {
+	return func(f *flag.FlagSet) {
+		f.BoolVar(&o.eager, "eager", false, "")
+		f.BoolVar(&o.noGatewayClose, "no-gateway-close", false, "")
+		f.StringVar(&o.era, "era", "", "")
+		f.StringVar(&o.toolsets, "toolsets", "", "")
+	}
+}
+
+func serveCommand() command {
+	var o options
+	return command{
+		usage: "[--eager] [--no-gateway-close] [--era 2026-07-28] [--toolsets link]",
+		long: `Without a command it is an MCP server on stdin and stdout, to be started by an MCP host.
+It offers one small tool, herdr_link, until that is called.
+
+  --eager               offer all tools at once, for hosts that never list them again
+  --no-gateway-close    herdr_link does not close; herdr_link_close does
+  --era 2026-07-28      serve that stateless MCP version, too
+  --toolsets LIST       toolsets to offer, with commas between them (default: link)`,
+		flags: serverFlags(&o),
+		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {
+			if len(args) > 0 {
+				return usagef("too many arguments; see herdr-link --help")
+			}
+			c, err := configure(p, o)
+			if err != nil {
+				return err
+			}
+			if isTerminal(p.Stdin) {
+				_ = overview(p.Stderr, commands())
+				return usagef("an MCP host starts this server; stdin is a terminal")
+			}
+			return serve(ctx, p, c)
+		},
+	}
+}
+
+// memory keeps the heap small: dozens of idle servers share a machine, and a
+// collection costs less than a page.
+const memory = 6 << 20
+
+func serve(ctx context.Context, p *Process, c *config) error {
+	debug.SetMemoryLimit(memory)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	watch(ctx, p.Stdout, stop)
+	core := c.core(p)
+	c.log.Info("start", "version", p.Version, "inside", core.Inside())
+	err := server(core, p.Version, c.modern).Serve(ctx, p.Stdin, p.Stdout)
+	c.log.Info("end", "cause", fmt.Sprint(err))
+	if errors.Is(err, context.Canceled) || errors.Is(err, errEnd) {
+		return nil
+	}
+	if err != nil {
+		return errSaid // whoever read stdout is gone; there is nobody to tell
+	}
+	return nil
+}
+
+func server(core *link.Link, version string, modern bool) *mcp.Server {
+	s := &mcp.Server{
+		Name:         "herdr-link",
+		Title:        "Herdr Link",
+		Version:      version,
+		Instructions: core.Hint(),
+		Tools:        core.Tools(),
+		Modern:       modern,
+	}
+	if core.Inside() {
+		s.Initialized = func(ctx context.Context) { _, _ = core.Bootstrap(ctx) }
+	}
+	return s
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+
+	"herdr-link/contract"
+	"herdr-link/envelope"
+	"herdr-link/link"
+	"herdr-link/mcp"
+)
+
+// encode prints v as one line of JSON.
+func encode(p *Process, v any) error {
+	enc := json.NewEncoder(p.Stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// canonical returns the tools as an active server inside Herdr has them,
+// wherever this process is.
+func canonical(c *config) []mcp.Tool {
+	inside := map[string]string{"HERDR_ENV": "1", "HERDR_BIN_PATH": "herdr", "HERDR_PANE_ID": "pane"}
+	return link.New(link.Options{Getenv: func(name string) string { return inside[name] }, Eager: c.eager, NoGatewayClose: c.noClose}).Tools()
+}
+
+func toolsCommand() command {
+	var asJSON bool
+	var o options
+	return command{
+		name: "tools", usage: "tools [--json] [--toolsets LIST]",
+		short: "print the tools, as an adapter needs them",
+		long:  "Prints the tools of an active server, here or outside Herdr. --json prints all about them, with the\ncontract that activation tells and the hint that comes before it.",
+		flags: func(f *flag.FlagSet) {
+			f.BoolVar(&asJSON, "json", false, "")
+			serverFlags(&o)(f)
+		},
+		run: func(_ context.Context, p *Process, _ *flag.FlagSet, args []string) error {
+			if len(args) > 0 {
+				return usagef("tools takes no arguments")
+			}
+			c, err := configure(p, o)
+			if err != nil {
+				return err
+			}
+			tools := canonical(c)
+			if !asJSON {
+				for _, t := range tools {
+					if _, err := fmt.Fprintf(p.Stdout, "%-18s %s\n", t.Name, t.Title); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			described := make([]any, len(tools))
+			for i := range tools {
+				described[i] = tools[i].Describe(mcp.Latest)
+			}
+			return encode(p, struct {
+				Version  string `json:"version"`
+				Tools    []any  `json:"tools"`
+				Contract string `json:"contract"`
+				Hint     string `json:"hint"`
+			}{p.Version, described, link.Contract(), contract.Hint[:len(contract.Hint)-1]})
+		},
+	}
+}
+
+func callCommand() command {
+	var o options
+	return command{
+		name: "call", usage: "call NAME [--toolsets LIST] < ARGUMENTS",
+		short: "call one tool: arguments as JSON on stdin, its result on stdout",
+		long:  "Calls a tool by its name, with the JSON object on stdin as arguments (nothing: {}), and prints the result\nobject of tools/call. Exit 0, or 1 if the result is an error.",
+		flags: serverFlags(&o),
+		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {
+			if len(args) != 1 {
+				return usagef("usage: herdr-link call NAME < ARGUMENTS")
+			}
+			c, err := configure(p, o)
+			if err != nil {
+				return err
+			}
+			ctx, stop := context.WithCancelCause(ctx)
+			defer stop(nil)
+			watch(ctx, p.Stdout, stop)
+			return call(ctx, p, c, args[0])
+		},
+	}
+}
+
+// call runs one call in a session of its own, which is always active.
+func call(ctx context.Context, p *Process, c *config, name string) error {
+	var raw []byte
+	if !isTerminal(p.Stdin) {
+		var err error
+		if raw, err = io.ReadAll(io.LimitReader(p.Stdin, maxInput+1)); err != nil {
+			return errors.New("herdr-link: stdin cannot be read")
+		}
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) > maxInput {
+		return usagef("the arguments are longer than %d bytes", maxInput)
+	}
+	result, err := mcp.CallOne(ctx, c.core(p).Tools(), name, raw)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	if err := encode(p, result.Encode(mcp.Latest)); err != nil {
+		return errSaid
+	}
+	if result.IsError {
+		return errSaid
+	}
+	return nil
+}
+
+func versionCommand() command {
+	var asJSON bool
+	return command{
+		name: "version", usage: "version [--json]",
+		short: "print the version",
+		long:  "Prints the version. --json adds the protocols that it speaks and what it was built with.",
+		flags: func(f *flag.FlagSet) { f.BoolVar(&asJSON, "json", false, "") },
+		run: func(_ context.Context, p *Process, _ *flag.FlagSet, args []string) error {
+			if len(args) > 0 {
+				return usagef("version takes no arguments")
+			}
+			return printVersion(p, asJSON)
+		},
+	}
+}
+
+func printVersion(p *Process, asJSON bool) error {
+	if !asJSON {
+		return printLine(p, []byte("herdr-link "+p.Version))
+	}
+	return encode(p, struct {
+		Name     string   `json:"name"`
+		Version  string   `json:"version"`
+		Protocol string   `json:"protocol"`
+		MCP      []string `json:"mcp"`
+		Go       string   `json:"go"`
+		Platform string   `json:"platform"`
+	}{"herdr-link", p.Version, envelope.Protocol, mcp.Versions(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+}
