@@ -1,0 +1,249 @@
+package fakeherdr
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The states an agent can be in, as Herdr writes them.
+const (
+	Idle    = "idle"
+	Working = "working"
+	Blocked = "blocked"
+	Done    = "done"
+	Unknown = "unknown"
+)
+
+// A World is everything a scene's server knows. Change it in [Scene.Update];
+// pointers into it are valid until that function returns, or for as long as
+// one likes in the snapshot of [Scene.World].
+type World struct {
+	Version    string        // "0.8", or "0.9": prompts to blocked agents are refused
+	EnterDelay time.Duration // from a prompt's text to its Enter; 0: no pause at all
+
+	Workspaces []*Workspace
+	Panes      []*Pane // in the order in which agent list shows a workspace's panes
+	Closed     []*Pane // so that one can ask what they had received
+
+	Faults []Fault // the first that matches a call hits it
+
+	NextWorkspace int // number of the next new workspace: none is used twice
+	Seq           int // counts changes of state over all agents
+}
+
+// A Workspace is a row of tabs.
+type Workspace struct {
+	ID    string // "w1"
+	Label string
+
+	NextPane, NextTab int // numbers of the next new ones: none is used twice
+}
+
+// A Pane is a terminal and its place on the screen.
+type Pane struct {
+	ID        string   // "w1:p1"
+	Workspace string   // "w1"
+	Tab       string   // "w1:t1"
+	Terminal  string   // "term_" and 14 hex digits; stays through moves
+	Aliases   []string // the ids before its moves to other workspaces, oldest first
+
+	Cwd      string
+	Title    string // the window title; empty: the key is absent
+	Label    string
+	Rows     int
+	Revision int
+	Focused  bool
+
+	Agent      *Agent // nil: a plain shell
+	LastStatus string // what pane get says without an agent; empty: unknown
+
+	ClosedAt time.Time // set on those in World.Closed
+}
+
+// An Agent is a program that Herdr takes for a coding agent.
+type Agent struct {
+	Kind   string // "claude"; a kind Herdr does not know cannot be prompted
+	Name   string // empty: unnamed
+	Status string // Idle, Working, Blocked, Done or Unknown
+
+	DetectedAt    time.Time // before it, agent commands answer agent_not_found
+	LaunchPending bool      // agent start has not come to its end
+	Started       bool      // agent start has: records say interactive_ready
+	Ready         bool      // false: prompt answers agent_not_ready, as for a process just gone
+	NoPaste       bool      // no bracketed paste: every newline is a key press
+
+	StateChangeSeq int // written by the scene when Status changes
+}
+
+// Pane returns the live pane with that id, be it the present one or one from
+// before a move, or nil.
+func (w *World) Pane(id string) *Pane {
+	for _, p := range w.Panes {
+		if p.ID == id || slices.Contains(p.Aliases, id) {
+			return p
+		}
+	}
+	return nil
+}
+
+// AddWorkspace opens a workspace that has no pane yet.
+func (w *World) AddWorkspace(label string) *Workspace {
+	ws := &Workspace{ID: "w" + strconv.Itoa(w.NextWorkspace), Label: label, NextPane: 1, NextTab: 1}
+	w.NextWorkspace++
+	w.Workspaces = append(w.Workspaces, ws)
+	return ws
+}
+
+// AddPane opens a pane at the end of a workspace's latest tab, with a fresh id
+// and a fresh terminal. kind "" is a plain shell; otherwise an agent runs there,
+// idle, detected and ready, and with a name ("" for none) as if agent start had
+// given it. An unknown workspace is a mistake of the test: AddPane panics.
+func (w *World) AddPane(workspace, kind, name string) *Pane {
+	ws := w.workspace(workspace)
+	if ws == nil {
+		panic("fakeherdr: no workspace " + workspace)
+	}
+	if ws.NextTab == 1 {
+		ws.newTab()
+	}
+	p := &Pane{
+		ID:        ws.newPane(),
+		Workspace: ws.ID,
+		Tab:       fmt.Sprintf("%s:t%d", ws.ID, ws.NextTab-1),
+		Terminal:  fmt.Sprintf("term_%014x", rand.Uint64()>>8),
+		Cwd:       "/home/user/project/" + ws.Label,
+		Rows:      23,
+		Focused:   len(w.Panes) == 0,
+	}
+	if kind != "" {
+		w.Seq++
+		p.Revision = 1
+		p.Title = idleTitle(kind)
+		p.Agent = &Agent{Kind: kind, Name: name, Status: Idle, Started: name != "", Ready: true, StateChangeSeq: w.Seq}
+	}
+	w.Panes = append(w.Panes, p)
+	return p
+}
+
+// idleTitle is what the programs behind the captures had as window title.
+func idleTitle(kind string) string {
+	switch kind {
+	case "claude":
+		return "✳ ready"
+	case "pi":
+		return "pi"
+	}
+	return kind + " ready"
+}
+
+// Move takes a pane (by any of its ids) to a new tab of a workspace, as pane
+// move --new-tab does. In another workspace it gets a new id; the old one stays
+// as an alias for pane commands, agent commands refuse it. Terminal and name
+// survive. A workspace without panes closes. Move panics if the pane or the
+// workspace does not exist.
+func (w *World) Move(pane, workspace string) *Pane {
+	p, ws := w.Pane(pane), w.workspace(workspace)
+	if p == nil || ws == nil {
+		panic(fmt.Sprintf("fakeherdr: cannot move %s to %s", pane, workspace))
+	}
+	p.Tab = ws.newTab()
+	if p.Workspace != ws.ID {
+		p.Aliases = append(p.Aliases, p.ID)
+		p.ID, p.Workspace = ws.newPane(), ws.ID
+	}
+	w.Panes = append(slices.DeleteFunc(w.Panes, func(q *Pane) bool { return q == p }), p)
+	w.prune()
+	return p
+}
+
+// close takes p off the screen, and its workspace with its last pane.
+func (w *World) close(p *Pane) {
+	w.Panes = slices.DeleteFunc(w.Panes, func(q *Pane) bool { return q == p })
+	w.Closed = append(w.Closed, p)
+	if p.Focused && len(w.Panes) > 0 {
+		w.Panes[0].Focused = true
+	}
+	p.Focused, p.ClosedAt = false, time.Now()
+	w.prune()
+}
+
+func (w *World) prune() {
+	w.Workspaces = slices.DeleteFunc(w.Workspaces, func(ws *Workspace) bool {
+		return ws.NextPane > 1 && !slices.ContainsFunc(w.Panes, func(p *Pane) bool { return p.Workspace == ws.ID })
+	})
+}
+
+func (w *World) workspace(id string) *Workspace {
+	for _, ws := range w.Workspaces {
+		if ws.ID == id {
+			return ws
+		}
+	}
+	return nil
+}
+
+// everPane finds a pane that is or was open.
+func (w *World) everPane(id string) *Pane {
+	if p := w.Pane(id); p != nil {
+		return p
+	}
+	return (&World{Panes: w.Closed}).Pane(id)
+}
+
+// paneTarget finds what pane commands accept: ids, ids from before a move, and
+// the old form 1-1.
+func (w *World) paneTarget(target string) *Pane {
+	if ws, pane, ok := strings.Cut(target, "-"); ok && isNumber(ws) && isNumber(pane) {
+		target = "w" + ws + ":p" + pane
+	}
+	return w.Pane(target)
+}
+
+func isNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// agentTarget finds what agent commands accept: exact present pane ids and
+// names, of agents that have been detected.
+func (w *World) agentTarget(target string, now time.Time) *Pane {
+	for _, p := range w.Panes {
+		if p.detected(now) && (p.ID == target || target != "" && p.Agent.Name == target) {
+			return p
+		}
+	}
+	return nil
+}
+
+// detected says whether the server has noticed an agent in p by now.
+func (p *Pane) detected(now time.Time) bool {
+	return p.Agent != nil && !now.Before(p.Agent.DetectedAt)
+}
+
+func (ws *Workspace) newPane() string {
+	ws.NextPane++
+	return fmt.Sprintf("%s:p%d", ws.ID, ws.NextPane-1)
+}
+
+func (ws *Workspace) newTab() string {
+	ws.NextTab++
+	return fmt.Sprintf("%s:t%d", ws.ID, ws.NextTab-1)
+}
+
+// standard is the scene in which the captures were taken.
+func standard() *World {
+	w := &World{Version: "0.8", EnterDelay: 300 * time.Millisecond, NextWorkspace: 1}
+	api, web := w.AddWorkspace("api"), w.AddWorkspace("web")
+	w.AddPane(api.ID, "claude", "lead")
+	w.AddPane(api.ID, "codex", "reviewer")
+	w.AddPane(api.ID, "pi", "")
+	w.AddPane(api.ID, "", "")
+	w.AddPane(web.ID, "claude", "builder")
+	// p3 is below p1, left of p2: lists follow the layout.
+	w.Panes[1], w.Panes[2] = w.Panes[2], w.Panes[1]
+	w.Pane("w1:p4").Rows = 12
+	return w
+}
