@@ -78,7 +78,7 @@ func (c *Conn) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 func (c *Conn) write(w io.Writer, stop context.CancelCauseFunc) {
 	failed := false
 	for line := range c.out {
-		if failed {
+		if failed || line == nil {
 			continue
 		}
 		if _, err := w.Write(line); err != nil {
@@ -115,6 +115,9 @@ func (c *Conn) read(ctx context.Context, r io.Reader, calls *sync.WaitGroup) {
 		case <-ctx.Done():
 			return
 		case in := <-inputs:
+			if len(c.out) == cap(c.out) {
+				c.send(nil) // nothing, but behind the late answers that wait for room already
+			}
 			switch {
 			case errors.Is(in.err, errTooLong):
 				c.send(answer("", nil, Errorf(InvalidRequest, "the message is longer than %d bytes", MaxLine)))

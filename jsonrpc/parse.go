@@ -62,7 +62,7 @@ func parse(raw []byte) (*Request, *Error) {
 	for key, value := range Members(raw) {
 		switch key {
 		case "jsonrpc", "id", "method", "params", "result", "error":
-			if fields[key] != nil {
+			if fields[key] != nil && twice != "id" { // two ids leave none to answer with
 				twice = key
 			}
 			fields[key] = value

@@ -59,7 +59,6 @@ func (s *scheduler) wait(ctx context.Context, t *turn) error {
 		return nil
 	}
 	s.withdraw(t)
-	s.startAll()
 	return context.Cause(ctx)
 }
 
@@ -91,17 +90,15 @@ func (s *scheduler) withdraw(t *turn) {
 	}
 }
 
-// startAll starts every waiting call that may run: a place is free, and no
-// earlier call of its key runs or waits.
+// startAll starts every waiting call that may run: a place is free, and no call
+// of its key runs.
 func (s *scheduler) startAll() {
 	if s.busy == nil {
 		s.busy = map[string]bool{}
 	}
-	ahead := map[string]bool{}
 	rest := s.waiting[:0]
 	for _, t := range s.waiting {
-		if s.running >= maxRunning || t.key != "" && (s.busy[t.key] || ahead[t.key]) {
-			ahead[t.key] = true
+		if s.running >= maxRunning || s.busy[t.key] {
 			rest = append(rest, t)
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"herdr-link/jsonrpc"
@@ -36,6 +37,9 @@ const (
 	// holdSettle for the client to offer them, and at most holdMax in all.
 	holdSettle = 50 * time.Millisecond
 	holdMax    = 500 * time.Millisecond
+	// endGrace is how long the last answers may take to leave when no call has
+	// time any more.
+	endGrace = time.Second
 )
 
 // A Server describes one MCP server. It is not changed by serving.
@@ -48,7 +52,7 @@ type Server struct {
 	Modern       bool // serve 2026-07-28, too
 
 	// Initialized, if not nil, is called in a goroutine of its own when a
-	// client has initialized. Its context ends with Serve.
+	// client has initialized. Its context ends with Serve, which waits for it.
 	Initialized func(ctx context.Context)
 }
 
@@ -62,6 +66,7 @@ type Session struct {
 	version string // negotiated; empty before initialize
 	active  bool
 	relist  chan struct{} // closed by the next tools/list; nil if nobody waits
+	behind  sync.WaitGroup
 }
 
 // Serve answers one client until r ends (nil), ctx ends or w fails (that
@@ -80,11 +85,14 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		}
 		select { // no call takes longer, but an answer may find no reader
 		case <-ctx.Done():
-		case <-time.After(callTime):
+		case <-time.After(callTime + endGrace):
 			stop()
 		}
 	}()
-	return session.conn.Serve(ctx, r, w)
+	err := session.conn.Serve(ctx, r, w)
+	stop()
+	session.behind.Wait() // it may have a child to end
+	return err
 }
 
 // changes reports whether the list of tools can change.
@@ -124,7 +132,7 @@ func (s *Session) handle(ctx context.Context, req *jsonrpc.Request) (any, error)
 	case req.Method == "server/discover":
 		return nil, unknownMethod(req)
 	case req.Method == "initialize":
-		return s.initialize(req, p)
+		return s.initialize(p)
 	case s.version == "":
 		return nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "the first request must be initialize")
 	}
@@ -168,10 +176,7 @@ type capabilities struct {
 	Tools toolsCapability `json:"tools"`
 }
 
-func (s *Session) initialize(req *jsonrpc.Request, p *params) (any, error) {
-	if req.Batch {
-		return nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "initialize must not be part of a batch")
-	}
+func (s *Session) initialize(p *params) (any, error) {
 	if s.version != "" {
 		return nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "this connection has been initialized already")
 	}
@@ -181,7 +186,7 @@ func (s *Session) initialize(req *jsonrpc.Request, p *params) (any, error) {
 		s.version = v
 	}
 	if s.server.Initialized != nil {
-		go s.server.Initialized(s.ctx)
+		s.behind.Go(func() { s.server.Initialized(s.ctx) })
 	}
 	name := info{Name: s.server.Name, Version: s.server.Version}
 	if s.version >= v20250618 {
@@ -231,7 +236,7 @@ func (s *Session) call(ctx context.Context, req *jsonrpc.Request, p *params, vie
 	}
 	call := s.server.Tools[i].Begin(view, args)
 	if call.Run == nil {
-		if call.Hold && !req.Batch {
+		if call.Hold && !req.Batch && view == s { // a modern list never changes
 			return s.hold(ctx, call.Result.Encode(version)), nil
 		}
 		return call.Result.Encode(version), nil
@@ -254,8 +259,10 @@ func (s *Session) call(ctx context.Context, req *jsonrpc.Request, p *params, vie
 
 // hold answers with result when the client has listed the tools again.
 func (s *Session) hold(ctx context.Context, result any) jsonrpc.Later {
-	relist := make(chan struct{})
-	s.relist = relist
+	if s.relist == nil {
+		s.relist = make(chan struct{})
+	}
+	relist := s.relist
 	limit := time.NewTimer(holdMax)
 	return func() (any, error) {
 		defer limit.Stop()
