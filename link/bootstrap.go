@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"herdr-link/envelope"
@@ -100,6 +101,8 @@ func (l *Link) bootstrap(ctx context.Context) (herdrcli.Agent, error) {
 		}
 		if err == nil {
 			self, err = l.self(ctx, herdr)
+		} else { // a refusal of this command does not mean that Herdr is away
+			err = fmt.Errorf("%w: %w", errUnnamed, err)
 		}
 		break
 	}
