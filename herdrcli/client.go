@@ -24,6 +24,7 @@ const (
 	// maxStderr is how much of stderr is kept; the rest is read and dropped.
 	maxStderr = 64 << 10
 	// pipeGrace is how long a pipe may stay open behind a herdr that has exited.
+	// Only what left its process group can hold it then.
 	pipeGrace = 100 * time.Millisecond
 	// DefaultTimeout is the time of a call unless Options say another.
 	DefaultTimeout = 10 * time.Second

@@ -37,13 +37,12 @@ func (c *Client) call(ctx context.Context, want string, complete func(*answer) b
 			return nil, &Error{Command: command, Exit: -1, Err: ErrOutput}
 		}
 	}
-	stdout, err := c.run(ctx, command, secret, args...)
-	if err != nil {
-		return nil, err
-	}
 	var a struct{ Result answer }
-	if json.Unmarshal(stdout, &a) != nil || a.Result.Type != want || !complete(&a.Result) {
-		return nil, &Error{Command: command, Started: true, Err: ErrOutput}
+	read := func(stdout []byte) bool {
+		return json.Unmarshal(stdout, &a) == nil && a.Result.Type == want && complete(&a.Result)
+	}
+	if err := c.run(ctx, read, command, secret, args...); err != nil {
+		return nil, err
 	}
 	return &a.Result, nil
 }

@@ -68,3 +68,26 @@ func runnable(info fs.FileInfo, _ string) bool { return info.Mode()&0o111 != 0 }
 
 // tooLong reports an error of the system that means what E2BIG does.
 func tooLong(error) bool { return false }
+
+// waiting returns what can be read from the pipe at once, up to about max bytes.
+func waiting(r *os.File, max int) (data []byte) {
+	raw, err := r.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	chunk := make([]byte, 4096)
+	_ = raw.Read(func(fd uintptr) bool {
+		for len(data) <= max {
+			n, err := syscall.Read(int(fd), chunk)
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if n <= 0 {
+				break
+			}
+			data = append(data, chunk[:n]...)
+		}
+		return true
+	})
+	return data
+}

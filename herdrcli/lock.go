@@ -102,12 +102,8 @@ func (l *Locks) open(name string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	file, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	// Not through an os.Root: it follows links that stay inside, noFollow or not.
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -1,28 +1,26 @@
 package herdrcli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
 )
 
-// run runs herdr and returns its stdout. secret is how many arguments at the
-// end are never logged. Any error is an *Error.
-func (c *Client) run(ctx context.Context, command string, secret int, args ...string) ([]byte, error) {
+// run runs herdr and has its stdout read; read says whether it is what the call
+// expects. secret is how many arguments at the end are never logged. Any error
+// is an *Error.
+func (c *Client) run(ctx context.Context, read func(stdout []byte) bool, command string, secret int, args ...string) error {
 	argv := append(strings.Fields(command), args...)
 	begun := time.Now()
-	stdout, stderr := limited{max: maxStdout}, limited{max: maxStderr}
+	stdout, stderr := &output{max: maxStdout}, &output{max: maxStderr}
 	e := &Error{Command: command, Exit: -1}
-	e.Err = c.start(ctx, argv, e, &stdout, &stderr)
+	e.Err = c.start(ctx, argv, e, stdout, stderr)
 	if e.Err == nil && e.Exit == 1 {
 		e.Code = errorCode(stderr.buf.Bytes())
 	}
@@ -30,19 +28,19 @@ func (c *Client) run(ctx context.Context, command string, secret int, args ...st
 	case e.Err != nil:
 	case e.Code != "":
 		e.Err = ErrRefused
-	case e.Exit != 0 || !utf8.Valid(stdout.buf.Bytes()):
+	case e.Exit != 0 || !utf8.Valid(stdout.buf.Bytes()) || !read(stdout.buf.Bytes()):
 		e.Err = ErrOutput
 	}
-	c.record(ctx, e, argv, secret, time.Since(begun), &stdout, &stderr)
+	c.record(ctx, e, argv, secret, time.Since(begun), stdout, stderr)
 	if e.Err != nil {
-		return nil, e
+		return e
 	}
-	return stdout.buf.Bytes(), nil
+	return nil
 }
 
 // start starts herdr, waits for its end and fills in e.Started and e.Exit. It
 // returns an error if that end was not herdr's own doing.
-func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, stderr *limited) error {
+func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, stderr *output) error {
 	if err := executable(c.bin); err != nil {
 		return err
 	}
@@ -54,10 +52,14 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 
 	cmd := exec.CommandContext(ctx, c.bin, argv...)
 	cmd.Env = c.env
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = pipeGrace
 	group := newGroup(cmd)
 	cmd.Cancel = group.kill
+	defer stdout.close()
+	defer stderr.close()
+	if err := errors.Join(stdout.open(), stderr.open()); err != nil {
+		return ErrBinary // no file descriptor is left
+	}
+	cmd.Stdout, cmd.Stderr = stdout.w, stderr.w
 	if err := cmd.Start(); err != nil {
 		switch {
 		case ctx.Err() != nil:
@@ -68,13 +70,14 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 		return ErrBinary
 	}
 	e.Started = true
+	stdout.read()
+	stderr.read()
 	group.started()
 	err := cmd.Wait()
+	stdout.finish()
+	stderr.finish()
 	if ctx.Err() != nil {
 		return cause(ctx)
-	}
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // herdr itself has exited well; something it left behind held the pipe
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -105,7 +108,7 @@ func errorCode(stderr []byte) string {
 // maxLogged is how much of stderr a log record has.
 const maxLogged = 2 << 10
 
-func (c *Client) record(ctx context.Context, e *Error, argv []string, secret int, took time.Duration, stdout, stderr *limited) {
+func (c *Client) record(ctx context.Context, e *Error, argv []string, secret int, took time.Duration, stdout, stderr *output) {
 	if !c.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
@@ -130,43 +133,4 @@ func (c *Client) record(ctx context.Context, e *Error, argv []string, secret int
 		level, attrs = slog.LevelWarn, append(attrs, slog.String("error", e.Err.Error()))
 	}
 	c.log.LogAttrs(ctx, level, "herdr "+e.Command, attrs...)
-}
-
-// A limited keeps the first max bytes written to it and swallows the rest, so
-// that a chatty child is neither blocked nor believed. (The buffer is a field
-// with a name: embedded, it would lend its ReadFrom, which knows no limit.)
-type limited struct {
-	buf      bytes.Buffer
-	max      int
-	total    int
-	overflow func() // called once when more than max bytes came; may be nil
-	once     sync.Once
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	l.total += len(p)
-	l.buf.Write(p[:min(len(p), l.max-l.buf.Len())])
-	if l.total > l.max && l.overflow != nil {
-		l.once.Do(l.overflow)
-	}
-	return len(p), nil
-}
-
-// ReadFrom spares io.Copy its buffer of 32 KiB: most answers have less than one.
-func (l *limited) ReadFrom(r io.Reader) (n int64, err error) {
-	chunk := make([]byte, 1024)
-	for {
-		m, err := r.Read(chunk)
-		_, _ = l.Write(chunk[:m])
-		n += int64(m)
-		if errors.Is(err, io.EOF) {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-		if m == len(chunk) && m < 64<<10 {
-			chunk = make([]byte, 4*m)
-		}
-	}
 }

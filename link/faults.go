@@ -27,8 +27,8 @@ func (f *Fault) Error() string { return f.Code + ": " + f.Reason }
 // Causes that are not herdrcli's.
 var (
 	errOutside         = errors.New("not in a pane of Herdr")
-	errNoSelf          = errors.New("own pane not detected")
 	errUnnamed         = errors.New("no valid own name")
+	errNoSelf          = fmt.Errorf("own pane not detected: %w", errUnnamed)
 	errNoPeer          = errors.New("no such peer")
 	errBlank           = errors.New("blank message")
 	errNotText         = errors.New("message is not Unicode text")
@@ -70,7 +70,7 @@ var faults = [...]row{
 		"the Herdr server is not running. Tell the user."}},
 	{"program and server speak different protocols", nil, herdrcli.ErrRefused, "protocol_mismatch", Fault{notInHerdr,
 		"the Herdr program and the running Herdr server do not match: the user has to restart Herdr after its update."}},
-	{"the system refused so long an argument", nil, herdrcli.ErrTooLong, "", Fault{sendFailed,
+	{"the system refused so long an argument", errPrompt, herdrcli.ErrTooLong, "", Fault{sendFailed,
 		"the message is too long for this system to hand over; nothing was sent. Shorten it, or write it to a file and send where it is."}},
 	{"`agent prompt` timed out, was killed or gave no answer", errPromptUncertain, nil, "", Fault{notInHerdr,
 		"Herdr gave no clear answer, so it is unknown whether the message arrived. Do not send it again blindly: the peer may have it."}},
@@ -82,9 +82,7 @@ var faults = [...]row{
 		"Herdr's answer could not be understood. Tell the user: its version may not fit."}},
 	{"the call was cancelled", nil, context.Canceled, "", Fault{notInHerdr,
 		"the call was cancelled before Herdr had answered."}},
-	{"no valid own name, and none could be given", nil, errUnnamed, "", Fault{selfUnnamed,
-		"this agent has no name in Herdr yet, so peers could not answer it. Try again in a few seconds."}},
-	{"own pane not detected as an agent", nil, errNoSelf, "", Fault{selfUnnamed,
+	{"own pane not detected as an agent, or no valid name could be given to it", nil, errUnnamed, "", Fault{selfUnnamed,
 		"this agent has no name in Herdr yet, so peers could not answer it. Try again in a few seconds."}},
 	{"unknown, invalid, oneself, another workspace or none", nil, errNoPeer, "", Fault{peerNotFound,
 		"no such agent in this workspace. peers lists the names that can be used."}},

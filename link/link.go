@@ -105,10 +105,10 @@ func (l *Link) self(ctx context.Context, herdr *herdrcli.Client) (herdrcli.Agent
 }
 
 // exactly reads the agent in that pane. (agent get takes names as well, so the
-// record counts only if it is the pane's.)
+// record counts only if it is the pane's. One without a workspace has no peers.)
 func exactly(ctx context.Context, herdr *herdrcli.Client, pane string) (herdrcli.Agent, error) {
 	a, err := herdr.AgentGet(ctx, pane)
-	if herdrcli.Code(err) == "agent_not_found" || err == nil && a.PaneID != pane {
+	if herdrcli.Code(err) == "agent_not_found" || err == nil && (a.PaneID != pane || a.WorkspaceID == "") {
 		return herdrcli.Agent{}, errNoSelf
 	}
 	return a, err

@@ -1,0 +1,235 @@
+package herdrcli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"herdr-link/fakeherdr"
+)
+
+// Every call has exactly this argv, and reads what a Herdr answers to it.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	s, c := newScene(t, Options{})
+	w, err := s.World()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead, reviewer := w.Pane("w1:p1"), w.Pane("w1:p2")
+	record := func(p *fakeherdr.Pane) Agent {
+		return Agent{Name: p.Agent.Name, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal}
+	}
+	ctx := t.Context()
+
+	if got, err := c.AgentGet(ctx, "reviewer"); err != nil || got != record(reviewer) {
+		t.Errorf("AgentGet by name: %+v, %v", got, err)
+	}
+	if got, err := c.AgentGet(ctx, "w1:p1"); err != nil || got != record(lead) {
+		t.Errorf("AgentGet by pane: %+v, %v", got, err)
+	}
+	list, err := c.AgentList(ctx)
+	if want := []Agent{record(lead), record(w.Pane("w1:p3")), record(reviewer), record(w.Pane("w2:p1"))}; err != nil || !slices.Equal(list, want) {
+		t.Errorf("AgentList: %+v, %v\nwant %+v", list, err, want)
+	}
+	const text = "[x] --wait; $HOME `id` 'a' \"b\" %PATH% \\ \n* ü"
+	if err := c.AgentPrompt(ctx, "reviewer", text); err != nil {
+		t.Errorf("AgentPrompt: %v", err)
+	}
+	if got := submitted(t, s, "w1:p2"); !slices.Equal(got, []string{text}) {
+		t.Errorf("the pane received %q", got)
+	}
+	if err := c.AgentRename(ctx, "w1:p3", "third"); err != nil {
+		t.Errorf("AgentRename: %v", err)
+	}
+	if got, err := c.AgentGet(ctx, "third"); err != nil || got.PaneID != "w1:p3" {
+		t.Errorf("after AgentRename: %+v, %v", got, err)
+	}
+	if got, err := c.PaneGet(ctx, "w1:p4"); err != nil || got != (Pane{"w1:p4"}) {
+		t.Errorf("PaneGet: %+v, %v", got, err)
+	}
+	if err := c.PaneClose(ctx, "w1:p4"); err != nil {
+		t.Errorf("PaneClose: %v", err)
+	}
+	if _, err := c.PaneGet(ctx, "w1:p4"); Code(err) != "pane_not_found" || !errors.Is(err, ErrRefused) {
+		t.Errorf("PaneGet of a closed pane: %v", err)
+	}
+
+	want := [][]string{
+		{"agent", "get", "reviewer"},
+		{"agent", "get", "w1:p1"},
+		{"agent", "list"},
+		{"agent", "prompt", "reviewer", text},
+		{"agent", "rename", "w1:p3", "third"},
+		{"agent", "get", "third"},
+		{"pane", "get", "w1:p4"},
+		{"pane", "close", "w1:p4"},
+		{"pane", "get", "w1:p4"},
+	}
+	var got [][]string
+	for _, call := range calls(t, s) {
+		got = append(got, call.Args)
+	}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("argv:\n%q\nwant\n%q", got, want)
+	}
+}
+
+// each is every typed call, with targets.
+var each = map[string]func(context.Context, *Client, string) error{
+	"agent get": func(ctx context.Context, c *Client, target string) error {
+		_, err := c.AgentGet(ctx, target)
+		return err
+	},
+	"agent list":   func(ctx context.Context, c *Client, _ string) error { _, err := c.AgentList(ctx); return err },
+	"agent prompt": func(ctx context.Context, c *Client, target string) error { return c.AgentPrompt(ctx, target, "text") },
+	"agent rename": func(ctx context.Context, c *Client, target string) error { return c.AgentRename(ctx, target, "name") },
+	"pane get": func(ctx context.Context, c *Client, target string) error {
+		_, err := c.PaneGet(ctx, target)
+		return err
+	},
+	"pane close": func(ctx context.Context, c *Client, target string) error { return c.PaneClose(ctx, target) },
+}
+
+// What Herdr would take for an option never gets onto a command line.
+func TestNoOptions(t *testing.T) {
+	t.Parallel()
+	s, c := newScene(t, Options{})
+	check := func(name string, err error) {
+		t.Helper()
+		if e := asError(t, err); !errors.Is(err, ErrOutput) || e.Started || e.Exit != -1 {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	for name, call := range each {
+		if name == "agent list" {
+			continue // has no target
+		}
+		for _, target := range []string{"-", "--session=x", "-h"} {
+			check(name+" "+target, call(t.Context(), c, target))
+		}
+	}
+	check("rename to an option", c.AgentRename(t.Context(), "w1:p3", "--clear"))
+	check("text", c.AgentPrompt(t.Context(), "lead", "--remote=x"))
+	if got := argvs(t, s); got != "" {
+		t.Errorf("Herdr was called:\n%s", got)
+	}
+}
+
+// A result counts only if it is what the call asks for, and whole.
+func TestDecoding(t *testing.T) {
+	t.Parallel()
+	const (
+		agent = `{"id":"cli:x","result":{"agent":{"pane_id":"w1:p1"},"type":"agent_info"}}`
+		list  = `{"id":"cli:x","result":{"agents":[],"type":"agent_list"}}`
+		pane  = `{"id":"cli:x","result":{"pane":{"pane_id":"w1:p1"},"type":"pane_info"}}`
+		done  = `{"id":"cli:x","result":{"type":"ok"}}`
+	)
+	prompted := strings.Replace(agent, "agent_info", "agent_prompted", 1)
+	good := map[string]string{
+		"agent get": agent, "agent list": list, "agent prompt": prompted, "agent rename": agent, "pane get": pane, "pane close": done,
+	}
+	for _, test := range []struct{ name, out string }{
+		{"get", agent}, {"list", list}, {"prompt", prompted}, {"pane", pane}, {"ok", done},
+		{"spaces and keys in another order", " {\"result\":{\"type\":\"ok\"} , \"id\":1}\r\n"},
+		{"no agent", `{"result":{"type":"agent_info"}}`},
+		{"agent null", `{"result":{"type":"agent_info","agent":null}}`},
+		{"agent is a list", `{"result":{"type":"agent_info","agent":[]}}`},
+		{"agent without its pane", `{"result":{"type":"agent_info","agent":{"name":"lead"}}}`},
+		{"pane id is a number", `{"result":{"type":"agent_info","agent":{"pane_id":1}}}`},
+		{"agents null", `{"result":{"type":"agent_list","agents":null}}`},
+		{"no agents", `{"result":{"type":"agent_list"}}`},
+		{"agents is an object", `{"result":{"type":"agent_list","agents":{}}}`},
+		{"pane without its id", `{"result":{"type":"pane_info","pane":{}}}`},
+		{"no pane", `{"result":{"type":"pane_info"}}`},
+		{"no type", `{"result":{"agent":{"pane_id":"w1:p1"},"agents":[],"pane":{"pane_id":"w1:p1"}}}`},
+		{"no result", `{"id":"cli:x"}`},
+		{"result is a list", `{"result":[]}`},
+		{"result is a text", `{"result":"ok"}`},
+		{"null", "null"},
+		{"a number", "7"},
+		{"two lines", done + "\n" + done + "\n"},
+		{"a line and more", done + "\nbye\n"},
+		{"half a line", done[:len(done)-1]},
+		{"not UTF-8", strings.Replace(done, `cli:x`, "caf\xe9", 1)},
+		{"plain text", "ok\n"},
+		{"nothing", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			client := role(t, "print", outVariable+"="+test.out)
+			for name, call := range each {
+				if strings.HasPrefix(name, "agent ") && name != "agent get" && !strings.Contains(test.out, `"type":"agent_`) {
+					continue // one is enough to show what is no result at all
+				}
+				err := call(t.Context(), client, "lead")
+				fits := test.out == good[name] || name == "pane close" && strings.HasPrefix(test.out, " {")
+				if fits {
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					continue
+				}
+				if e := asError(t, err); !errors.Is(err, ErrOutput) || !e.Started || e.Exit != 0 || e.Code != "" || e.Command != name {
+					t.Errorf("%s: %+v", name, e)
+				}
+			}
+		})
+	}
+}
+
+// What Herdr says with exit 1 is an answer if it is JSON with a code. Branching
+// is on the code alone.
+func TestErrorAnswers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, stdout, stderr, exit string
+		code                       string
+		cause                      error
+	}{
+		{"server", "", `{"error":{"code":"agent_not_found","message":"m"},"id":"cli:x"}` + "\n", "1", "agent_not_found", ErrRefused},
+		{"client", "", `{"id":"cli:x","error":{"message":"server_not_running\nx","code":"c"}}`, "1", "c", ErrRefused},
+		{"message only", "", `{"error":{"message":"agent_not_found"}}`, "1", "", ErrOutput},
+		{"code is a number", "", `{"error":{"code":1}}`, "1", "", ErrOutput},
+		{"on stdout", `{"error":{"code":"c"}}`, "", "1", "", ErrOutput},
+		{"debug text", "", `Error: Custom { kind: Other, error: "agent_not_found" }`, "1", "", ErrOutput},
+		{"nothing", "", "", "1", "", ErrOutput},
+		{"a good result with exit 1", `{"result":{"type":"ok"}}`, "", "1", "", ErrOutput},
+		{"usage", "", "usage: herdr pane close\n", "2", "", ErrOutput},
+		{"a code with exit 2", "", `{"error":{"code":"c"}}`, "2", "", ErrOutput},
+		{"another exit", "", `{"error":{"code":"c"}}`, "101", "", ErrOutput},
+		{"noise on stderr", `{"result":{"type":"ok"}}`, `{"error":{"code":"c"}}`, "0", "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			client := role(t, "print", outVariable+"="+test.stdout, errVariable+"="+test.stderr, exitVariable+"="+test.exit)
+			err := client.PaneClose(t.Context(), "w1:p1")
+			if test.cause == nil {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			e := asError(t, err)
+			exit, _ := json.Marshal(e.Exit)
+			if !errors.Is(err, test.cause) || e.Code != test.code || Code(err) != test.code || string(exit) != test.exit || !e.Started {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+	if Code(errors.New("another")) != "" || Code(nil) != "" {
+		t.Error("an error that is not Herdr's has a code")
+	}
+}
+
+func asError(t testing.TB, err error) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%v (%T) is no *Error", err, err)
+	}
+	return e
+}
