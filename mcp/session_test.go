@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 func TestInitialize(t *testing.T) {
