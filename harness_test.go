@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +36,10 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
+	if server := os.Getenv(parentOf); server != "" {
+		os.Exit(beParent(server, os.Args[1:]))
+	}
+	sideBySide()
 	dir, err := os.MkdirTemp("", "herdr-link-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -58,6 +63,30 @@ func TestMain(m *testing.M) {
 		return m.Run()
 	}()
 	os.Exit(code)
+}
+
+// sideBySide lets more tests run at a time than there are processors, unless
+// the command line says how many: most of them wait for processes.
+func sideBySide() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
+	}
+}
+
+// parentOf is the environment variable with which this test binary is a process
+// that starts the server named there and does nothing else.
+const parentOf = "HERDR_LINK_TEST_PARENT_OF"
+
+// beParent starts the server on this process's own stdin, stdout and stderr,
+// and waits for it.
+func beParent(server string, args []string) int {
+	cmd := exec.Command(server, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	_ = cmd.Run()
+	return max(cmd.ProcessState.ExitCode(), 0)
 }
 
 func exe(name string) string {
@@ -121,6 +150,12 @@ func commands(t testing.TB, s *fakeherdr.Scene, match ...string) (found [][]stri
 	return found
 }
 
+// awaitCalls waits until n Herdr calls whose argv begins with match have begun.
+func awaitCalls(t testing.TB, s *fakeherdr.Scene, n int, match ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d calls of %q", n, match), func() bool { return len(commands(t, s, match...)) >= n })
+}
+
 // environment is that of a process in the pane, with a home of its own and a
 // mark by which processes can be found.
 type environment struct {
@@ -160,6 +195,27 @@ func (e environment) alive() (pids []int) {
 	return pids
 }
 
+// living returns those of the processes that still run.
+func (e environment) living(pids []int) (still []int) {
+	for _, pid := range pids {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") // empty for a zombie
+		if err == nil && bytes.Contains(env, []byte(e.mark+"\x00")) {
+			still = append(still, pid)
+		}
+	}
+	return still
+}
+
+// childless waits until the server has no child and no other descendant.
+func (h *host) childless() {
+	h.t.Helper()
+	var left []int
+	eventually(h.t, "the end of all children", func() bool {
+		left = slices.DeleteFunc(h.env.alive(), func(pid int) bool { return pid == h.cmd.Process.Pid })
+		return len(left) == 0
+	})
+}
+
 // eventually waits until ok is true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
@@ -182,6 +238,8 @@ type host struct {
 	exited chan struct{}
 	next   int
 	got    []message // read and not asked for yet
+
+	patience time.Duration // with its messages
 }
 
 // A message is one line of the server's.
@@ -214,8 +272,14 @@ func (r result) text() string {
 // start starts a server. It is killed at the end of the test if it still runs.
 func start(t testing.TB, env environment, args ...string) *host {
 	t.Helper()
-	h := &host{t: t, env: env, lines: make(chan string, 4096), stderr: new(bytes.Buffer), exited: make(chan struct{})}
-	h.cmd = exec.Command(binaries.server, args...)
+	return startProgram(t, env, binaries.server, args...)
+}
+
+// startProgram starts something that is or has a server on its stdin and stdout.
+func startProgram(t testing.TB, env environment, program string, args ...string) *host {
+	t.Helper()
+	h := &host{t: t, env: env, lines: make(chan string, 4096), stderr: new(bytes.Buffer), exited: make(chan struct{}), patience: patience}
+	h.cmd = exec.Command(program, args...)
 	h.cmd.Env = env.vars
 	h.cmd.Stderr = h.stderr
 	in, err := h.cmd.StdinPipe()
@@ -251,6 +315,7 @@ func start(t testing.TB, env environment, args ...string) *host {
 	}()
 	t.Cleanup(func() {
 		_ = h.cmd.Process.Kill()
+		in.Close()
 		<-h.exited
 		r.Close()
 	})
@@ -283,7 +348,7 @@ func (h *host) read() message {
 			}
 		}
 		return m
-	case <-time.After(patience):
+	case <-time.After(h.patience):
 		h.t.Fatal("no message from the server")
 	}
 	panic("unreachable")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -22,5 +23,39 @@ func TestFirstUse(t *testing.T) {
 	h.stdin.Close()
 	if code := h.wait(); code != 0 {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// What a shell pipes in is answered to the last call, though the input ends
+// long before: printf … | herdr-link.
+func TestPipe(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	out, errs, code := run(t, inPane(t, s, "w1:p1"), `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"herdr_link"}}
+{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"herdr_link_peers"}}
+{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"herdr_link_send","arguments":{"to":"reviewer","message":"last words"}}}
+{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"herdr_link_close","arguments":{"agent":"reviewer"}}}
+{"jsonrpc":"2.0","id":6,"method":"ping"}`)
+	if code != 0 || errs != "" {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	var ids []string
+	for line := range strings.Lines(out) {
+		for _, m := range messagesOf(t, line) {
+			if m.Error != nil || strings.Contains(m.line, `"isError":true`) {
+				t.Error(m.line)
+			}
+			if m.Method == "" {
+				ids = append(ids, string(m.ID))
+			}
+		}
+	}
+	slices.Sort(ids)
+	if !slices.Equal(ids, []string{"1", "2", "3", "4", "5", "6"}) {
+		t.Errorf("answered: %s", ids)
+	}
+	if got := received(t, s, "w1:p2", 1); !slices.Equal(got, []string{"last words"}) {
+		t.Errorf("received %q", got)
 	}
 }

@@ -78,19 +78,20 @@ func sendCommand() command {
 					m.ReplyTo = "-" // given, and no id
 				}
 			})
-			if len(args) == 2 && args[1] != "-" {
+			given := len(args) == 2 && args[1] != "-"
+			if given {
 				m.Text = args[1]
-			} else {
-				if isTerminal(p.Stdin) {
-					return usagef("no message: give it as an argument or on stdin")
-				}
-				text, err := io.ReadAll(io.LimitReader(p.Stdin, maxInput))
-				if err != nil {
-					return errors.New("herdr-link: stdin cannot be read")
-				}
-				m.Text = string(text)
+			} else if isTerminal(p.Stdin) {
+				return usagef("no message: give it as an argument or on stdin")
 			}
 			return pane(ctx, p, func(ctx context.Context, l *link.Link) error {
+				if !given {
+					text, err := readInput(ctx, p.Stdin, maxInput)
+					if err != nil {
+						return err
+					}
+					m.Text = string(text)
+				}
 				id, err := l.Send(ctx, m)
 				if err != nil {
 					return err
@@ -98,6 +99,29 @@ func sendCommand() command {
 				return printLine(p, []byte(id))
 			})
 		},
+	}
+}
+
+// readInput reads stdin, at most max bytes of it, until ctx ends: a Read cannot
+// be cancelled, but it can be left behind.
+func readInput(ctx context.Context, stdin io.Reader, max int64) ([]byte, error) {
+	type input struct {
+		text []byte
+		err  error
+	}
+	read := make(chan input, 1)
+	go func() {
+		text, err := io.ReadAll(io.LimitReader(stdin, max))
+		read <- input{text, err}
+	}()
+	select {
+	case in := <-read:
+		if in.err != nil {
+			return nil, errors.New("herdr-link: stdin cannot be read")
+		}
+		return in.text, nil
+	case <-ctx.Done():
+		return nil, errSaid // by a signal, or to nobody
 	}
 }
 

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,7 +11,7 @@ import (
 
 // errEnd is why a process ends that was told to: by a signal, or by the death
 // of its parent.
-var errEnd = errors.New("told to end")
+var errEnd = fmt.Errorf("told to end: %w", context.Canceled)
 
 // lastCall is how long a process that was told to end may take to do so. It is
 // not needed but for a bug or a disk that hangs.

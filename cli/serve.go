@@ -49,12 +49,13 @@ It offers one small tool, herdr_link, until that is called.
 	}
 }
 
-// memory keeps the heap small: dozens of idle servers share a machine, and a
-// collection costs less than a page.
-const memory = 6 << 20
+// heapGrowth keeps the heap small, in percent of what is in use: dozens of idle
+// servers share a machine. (A memory limit would not do: at 64 calls at a time
+// the collector then never rests.)
+const heapGrowth = 40
 
 func serve(ctx context.Context, p *Process, c *config) error {
-	debug.SetMemoryLimit(memory)
+	debug.SetGCPercent(heapGrowth)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	watch(ctx, p.Stdout, stop)
@@ -62,7 +63,7 @@ func serve(ctx context.Context, p *Process, c *config) error {
 	c.log.Info("start", "version", p.Version, "inside", core.Inside())
 	err := server(core, p.Version, c.modern).Serve(ctx, p.Stdin, p.Stdout)
 	c.log.Info("end", "cause", fmt.Sprint(err))
-	if errors.Is(err, context.Canceled) || errors.Is(err, errEnd) {
+	if errors.Is(err, context.Canceled) { // errEnd, or no reader for the last answers
 		return nil
 	}
 	if err != nil {

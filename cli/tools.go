@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"runtime"
 
 	"herdr-link/contract"
@@ -100,8 +98,8 @@ func call(ctx context.Context, p *Process, c *config, name string) error {
 	var raw []byte
 	if !isTerminal(p.Stdin) {
 		var err error
-		if raw, err = io.ReadAll(io.LimitReader(p.Stdin, maxInput+1)); err != nil {
-			return errors.New("herdr-link: stdin cannot be read")
+		if raw, err = readInput(ctx, p.Stdin, maxInput+1); err != nil {
+			return err
 		}
 	}
 	raw = bytes.TrimSpace(raw)

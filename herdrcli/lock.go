@@ -41,6 +41,7 @@ type Lock struct {
 	file *os.File
 	// Waited reports whether another one held the lock when it was asked for.
 	Waited bool
+	got    time.Time
 }
 
 // Acquire takes the lock of the terminal in which the agent runs. It fails
@@ -60,6 +61,7 @@ func (l *Locks) Acquire(ctx context.Context, a Agent, socket string) (*Lock, err
 			_ = file.Close()
 			return nil, err
 		case free:
+			lock.got = time.Now()
 			return lock, nil
 		case time.Now().After(deadline):
 			_ = file.Close()
@@ -127,14 +129,20 @@ func private(info fs.FileInfo) error {
 	return nil
 }
 
-// Settle sleeps until the Enter of the prompt before has been pressed. It
-// reports whether there was something to sleep for.
+// Settle sleeps until the Enter of the prompt before has been pressed, at most
+// 350 ms. It reports whether there was something to sleep for.
 func (l *Lock) Settle(ctx context.Context) (slept bool, err error) {
 	info, err := l.file.Stat()
 	if err != nil || info.Size() == 0 { // nothing was prompted yet
 		return false, nil
 	}
-	rest := min(time.Until(info.ModTime().Add(settle)), settle)
+	ended := info.ModTime()
+	if l.Waited && l.got.After(ended) {
+		// Who held the lock may have been killed in the middle of a prompt, and
+		// have marked no end.
+		ended = l.got
+	}
+	rest := min(time.Until(ended.Add(settle)), settle)
 	if rest <= 0 {
 		return false, nil
 	}

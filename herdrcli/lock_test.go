@@ -246,16 +246,19 @@ func TestSettle(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		marked time.Duration // before now
+		waited bool          // for the lock, which was got 50 ms ago
 		want   time.Duration
 	}{
-		"now":                {0, 350 * time.Millisecond},
-		"a moment ago":       {100 * time.Millisecond, 250 * time.Millisecond},
-		"nearly over":        {349 * time.Millisecond, time.Millisecond},
-		"just over":          {350 * time.Millisecond, 0},
-		"long ago":           {time.Hour, 0},
-		"soon":               {-100 * time.Millisecond, 350 * time.Millisecond},
-		"in a far tomorrow":  {-24 * time.Hour, 350 * time.Millisecond},
-		"an age of the past": {50 * 365 * 24 * time.Hour, 0},
+		"now":                           {0, false, 350 * time.Millisecond},
+		"a moment ago":                  {100 * time.Millisecond, false, 250 * time.Millisecond},
+		"nearly over":                   {349 * time.Millisecond, false, time.Millisecond},
+		"just over":                     {350 * time.Millisecond, false, 0},
+		"long ago":                      {time.Hour, false, 0},
+		"soon":                          {-100 * time.Millisecond, false, 350 * time.Millisecond},
+		"in a far tomorrow":             {-24 * time.Hour, false, 350 * time.Millisecond},
+		"an age of the past":            {50 * 365 * 24 * time.Hour, false, 0},
+		"by one that was killed then":   {time.Hour, true, 300 * time.Millisecond},
+		"since the lock was waited for": {20 * time.Millisecond, true, 330 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := t.TempDir()
@@ -266,6 +269,7 @@ func TestSettle(t *testing.T) {
 					t.Fatal(err)
 				}
 				begun := time.Now()
+				lock.Waited, lock.got = test.waited, begun.Add(-50*time.Millisecond)
 				at := begun.Add(-test.marked)
 				if err := os.Chtimes(lockFile(home, terminal), at, at); err != nil {
 					t.Fatal(err)
