@@ -207,7 +207,7 @@ func replayCapture(t *testing.T, file string, setup func(*World)) {
 	s := newScene(t)
 	update(t, s, setup)
 	cmd := exec.Command(s.Bin(), want.Argv[1:]...)
-	cmd.Env = []string{"HOME=/home/user"}
+	cmd.Env = []string{"HOME=/home/user", "GORACE=" + os.Getenv("GORACE")}
 	for key, value := range want.Env {
 		if key != "HERDR_SOCKET_PATH" {
 			cmd.Env = append(cmd.Env, key+"="+value)
