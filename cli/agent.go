@@ -11,16 +11,9 @@ import (
 	"herdr-link/link"
 )
 
-// A pane command is the core without MCP, for agents and scripts.
+// pane runs a command that uses the core without MCP, for agents and scripts.
 func pane(ctx context.Context, p *Process, do func(context.Context, *link.Link) error) error {
-	c, err := configure(p, options{})
-	if err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	watch(ctx, p.Stdout, stop)
-	return do(ctx, c.core(p))
+	return watched(ctx, p, options{}, func(ctx context.Context, c *config) error { return do(ctx, c.core(p)) })
 }
 
 func peersCommand() command {

@@ -36,6 +36,19 @@ func untilEnd() (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
+// watched runs what has children, and must end when it is told to or has been
+// abandoned, as configured by the options and the environment.
+func watched(ctx context.Context, p *Process, o options, do func(context.Context, *config) error) error {
+	c, err := configure(p, o)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	watch(ctx, p.Stdout, stop)
+	return do(ctx, c)
+}
+
 // watch stops everything, and in the end this process, when the parent has
 // died or nobody can read stdout any more: some hosts abandon their servers
 // without a word.

@@ -36,15 +36,11 @@ It offers one small tool, herdr_link, until that is called.
 			if len(args) > 0 {
 				return usagef("too many arguments; see herdr-link --help")
 			}
-			c, err := configure(p, o)
-			if err != nil {
-				return err
-			}
 			if isTerminal(p.Stdin) {
 				_ = overview(p.Stderr, commands())
 				return usagef("an MCP host starts this server; stdin is a terminal")
 			}
-			return serve(ctx, p, c)
+			return watched(ctx, p, o, func(ctx context.Context, c *config) error { return serve(ctx, p, c) })
 		},
 	}
 }
@@ -56,9 +52,6 @@ const heapGrowth = 40
 
 func serve(ctx context.Context, p *Process, c *config) error {
 	debug.SetGCPercent(heapGrowth)
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	watch(ctx, p.Stdout, stop)
 	core := c.core(p)
 	c.log.Info("start", "version", p.Version, "inside", core.Inside())
 	err := server(core, p.Version, c.modern).Serve(ctx, p.Stdin, p.Stdout)

@@ -81,14 +81,7 @@ func callCommand() command {
 			if len(args) != 1 {
 				return usagef("usage: herdr-link call NAME < ARGUMENTS")
 			}
-			c, err := configure(p, o)
-			if err != nil {
-				return err
-			}
-			ctx, stop := context.WithCancelCause(ctx)
-			defer stop(nil)
-			watch(ctx, p.Stdout, stop)
-			return call(ctx, p, c, args[0])
+			return watched(ctx, p, o, func(ctx context.Context, c *config) error { return call(ctx, p, c, args[0]) })
 		},
 	}
 }
