@@ -15,19 +15,19 @@ import (
 
 // A config is what flags and environment say, checked.
 type config struct {
-	getenv   func(string) string
-	timeout  time.Duration
-	log      *slog.Logger
-	eager    bool
-	noClose  bool
-	modern   bool
-	toolsets []string
+	getenv  func(string) string
+	timeout time.Duration
+	log     *slog.Logger
+	eager   bool
+	noClose bool
+	modern  bool
 }
 
 // options are the flags that have a say in the config.
 type options struct {
 	eager, noGatewayClose bool
-	era, toolsets         string
+	era                   string
+	toolsets              *string // nil: not given
 }
 
 // configure reads the environment; a flag that is set wins over its variable.
@@ -52,11 +52,14 @@ func configure(p *Process, o options) (*config, error) {
 	default:
 		return nil, usagef("the era must be %s, not %.64q", mcp.Modern, v)
 	}
-	for _, name := range strings.Split(or(o.toolsets, c.getenv("HERDR_LINK_TOOLSETS"), "link"), ",") {
+	list := or(c.getenv("HERDR_LINK_TOOLSETS"), "link")
+	if o.toolsets != nil {
+		list = *o.toolsets
+	}
+	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name != "link" {
 			return nil, usagef("no such toolset: %.64q; there is: link", name)
 		}
-		c.toolsets = append(c.toolsets, name)
 	}
 	c.log = openLog(c.getenv("HERDR_LINK_LOG"), p.Stderr)
 	return c, nil

@@ -16,7 +16,10 @@ func serverFlags(o *options) func(*flag.FlagSet) {
 		f.BoolVar(&o.eager, "eager", false, "")
 		f.BoolVar(&o.noGatewayClose, "no-gateway-close", false, "")
 		f.StringVar(&o.era, "era", "", "")
-		f.StringVar(&o.toolsets, "toolsets", "", "")
+		f.Func("toolsets", "", func(list string) error {
+			o.toolsets = &list
+			return nil
+		})
 	}
 }
 

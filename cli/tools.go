@@ -103,11 +103,8 @@ func call(ctx context.Context, p *Process, c *config, name string) error {
 	if err != nil {
 		return usagef("%v", err)
 	}
-	if err := encode(p, result.Encode(mcp.Latest)); err != nil {
-		return errSaid
-	}
-	if result.IsError {
-		return errSaid
+	if err := encode(p, result.Encode(mcp.Latest)); err != nil || ctx.Err() != nil {
+		return errSaid // ended from outside: whatever the result says, it is not the tool's
 	}
 	return nil
 }
