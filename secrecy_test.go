@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -190,6 +191,39 @@ func TestUnwritableLog(t *testing.T) {
 	}
 	if said := h.stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "HERDR_LINK_LOG") {
 		t.Errorf("stderr: %q", said)
+	}
+}
+
+// Each tool call has a record, those too that ran no command.
+func TestLogHasEveryCall(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, inPane(t, newScene(t), "w1:p1", "HERDR_LINK_LOG="+log))
+	h.initialize("2025-11-25")
+	h.call("herdr_link", "")
+	h.call("herdr_link_send", `{"to":"reviewer","message":" "}`)
+	h.call("herdr_link_peers", "")
+	h.stdin.Close()
+	h.wait()
+	var got []string
+	for line := range strings.Lines(readFile(t, log)) {
+		var r struct{ Msg, Tool, Error string }
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Msg == "call" {
+			code, _, _ := strings.Cut(r.Error, ":")
+			got = append(got, strings.TrimSpace(r.Tool+" "+code))
+		}
+	}
+	if want := []string{"herdr_link", "herdr_link_send SEND_FAILED", "herdr_link_peers"}; !slices.Equal(got, want) {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+	if info, err := os.Stat(log); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
 	}
 }
 

@@ -40,8 +40,7 @@ func peersCommand() command {
 				for _, peer := range peers {
 					fmt.Fprintf(&b, "  %s\t%s\n", peer.Name, peer.State)
 				}
-				_, err = io.WriteString(p.Stdout, b.String())
-				return err
+				return print(p, b.String())
 			})
 		},
 	}
@@ -61,6 +60,7 @@ func sendCommand() command {
 			"A message given as an argument can be seen in the list of processes; stdin cannot.\n\n" +
 			"  --reply-to ID   the id of the message that this one answers",
 		flags: func(f *flag.FlagSet) { f.StringVar(&replyTo, "reply-to", "", "") },
+		text:  true,
 		run: func(ctx context.Context, p *Process, flags *flag.FlagSet, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return usagef("usage: herdr-link send [--reply-to ID] NAME [MESSAGE|-]")
@@ -79,9 +79,12 @@ func sendCommand() command {
 			}
 			return pane(ctx, p, func(ctx context.Context, l *link.Link) error {
 				if !given {
-					text, err := readInput(ctx, p.Stdin, maxInput)
+					text, err := readInput(ctx, p.Stdin, maxInput+1)
 					if err != nil {
 						return err
+					}
+					if len(text) > maxInput {
+						return link.TooLong(len(text))
 					}
 					m.Text = string(text)
 				}
@@ -89,7 +92,10 @@ func sendCommand() command {
 				if err != nil {
 					return err
 				}
-				return printLine(p, []byte(id))
+				if printLine(p, []byte(id)) != nil { // but it is done: nobody shall do it again
+					fmt.Fprintf(p.Stderr, "herdr-link: the message was sent as %s, but stdout cannot be written\n", id)
+				}
+				return nil
 			})
 		},
 	}
@@ -149,7 +155,11 @@ func bootstrapCommand() command {
 	}
 }
 
-func printLine(p *Process, line []byte) error {
-	_, err := fmt.Fprintf(p.Stdout, "%s\n", line)
-	return err
+func printLine(p *Process, line []byte) error { return print(p, string(line)+"\n") }
+
+func print(p *Process, text string) error {
+	if _, err := io.WriteString(p.Stdout, text); err != nil {
+		return errors.New("herdr-link: stdout cannot be written")
+	}
+	return nil
 }

@@ -39,6 +39,7 @@ type command struct {
 	long  string // for its own help
 	run   func(ctx context.Context, p *Process, flags *flag.FlagSet, args []string) error
 	flags func(*flag.FlagSet) // defines its options
+	text  bool                // behind its first word comes text, so that --help there may be meant as such
 }
 
 // commands returns them in the order of the overview. The first one has no
@@ -117,7 +118,7 @@ func dispatch(ctx context.Context, p *Process) error {
 	if c.flags != nil {
 		c.flags(flags)
 	}
-	rest, err := parse(flags, args)
+	rest, err := parse(flags, args, c.text)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		if c.name == "" {
@@ -132,7 +133,7 @@ func dispatch(ctx context.Context, p *Process) error {
 
 // parse reads options wherever they stand before "--", and returns the words
 // between and behind them.
-func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
+func parse(flags *flag.FlagSet, args []string, text bool) (words []string, err error) {
 	var behind []string
 	for i, arg := range args {
 		if arg == "--" {
@@ -142,6 +143,9 @@ func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
 	}
 	for len(args) > 0 {
 		if err := flags.Parse(args); err != nil {
+			if text && len(words) > 0 && errors.Is(err, flag.ErrHelp) {
+				err = errors.New("a text that begins with a dash stands behind --")
+			}
 			return nil, err
 		}
 		args = flags.Args()
@@ -154,18 +158,17 @@ func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
 
 func help(p *Process, all []command, args []string) error {
 	if len(args) == 0 {
-		return overview(p.Stdout, all)
+		return print(p, overview(all))
 	}
 	for _, c := range all[1:] {
 		if c.name == args[0] {
-			_, err := fmt.Fprintf(p.Stdout, "Usage: herdr-link %s\n\n%s\n", c.usage, c.long)
-			return err
+			return print(p, "Usage: herdr-link "+c.usage+"\n\n"+c.long+"\n")
 		}
 	}
 	return usagef("no such command: %.64q; see herdr-link --help", args[0])
 }
 
-func overview(w io.Writer, all []command) error {
+func overview(all []command) string {
 	var b strings.Builder
 	b.WriteString("herdr-link lets the coding agents in the panes of a Herdr workspace talk to each other.\n\n")
 	fmt.Fprintf(&b, "Usage: herdr-link %s\n       herdr-link COMMAND [OPTIONS]   (herdr-link COMMAND --help says more)\n\n", all[0].usage)
@@ -174,8 +177,7 @@ func overview(w io.Writer, all []command) error {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.short)
 	}
 	b.WriteString(environmentHelp)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 const environmentHelp = `

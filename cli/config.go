@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"herdr-link/herdrcli"
@@ -61,7 +63,7 @@ func configure(p *Process, o options) (*config, error) {
 			return nil, usagef("no such toolset: %.64q; there is: link", name)
 		}
 	}
-	c.log = openLog(c.getenv("HERDR_LINK_LOG"), p.Stderr)
+	c.log = openLog(c.getenv("HERDR_LINK_LOG"), p.Stdout, p.Stderr)
 	return c, nil
 }
 
@@ -88,17 +90,45 @@ func or(values ...string) string {
 
 // openLog opens the operator's log. Records are appended in one write each, so
 // that several servers may share the file. A file that cannot be written is
-// told once on stderr, and the server goes on.
-func openLog(path string, stderr io.Writer) *slog.Logger {
+// told once on stderr, and the server goes on. Only a regular file will do:
+// anything else could block, or be stdout.
+func openLog(path string, stdout *os.File, stderr io.Writer) *slog.Logger {
 	if path == "" {
 		return slog.New(slog.DiscardHandler)
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|nonBlock, 0o600)
+	if err == nil {
+		var info, protocol os.FileInfo
+		info, err = f.Stat()
+		if err == nil {
+			protocol, _ = stdout.Stat()
+			if !info.Mode().IsRegular() || os.SameFile(info, protocol) {
+				err = errors.New("it is not a regular file of its own")
+			} else if info.Mode().Perm()&0o077 != 0 {
+				err = f.Chmod(0o600)
+			}
+		}
+	}
 	if err != nil {
-		fmt.Fprintf(stderr, "herdr-link: HERDR_LINK_LOG cannot be written, going on without: %v\n", err)
+		fmt.Fprintf(stderr, "herdr-link: HERDR_LINK_LOG cannot be used, going on without: %v\n", err)
 		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(slog.NewJSONHandler(f, nil)).With("pid", os.Getpid())
+	return slog.New(slog.NewJSONHandler(&logFile{file: f, stderr: stderr}, nil)).With("pid", os.Getpid())
+}
+
+// A logFile tells once that it cannot be written any more.
+type logFile struct {
+	file   *os.File
+	stderr io.Writer
+	once   sync.Once
+}
+
+func (l *logFile) Write(record []byte) (int, error) {
+	n, err := l.file.Write(record)
+	if err != nil {
+		l.once.Do(func() { fmt.Fprintf(l.stderr, "herdr-link: HERDR_LINK_LOG cannot be written any more: %v\n", err) })
+	}
+	return n, err
 }
 
 // core makes the herdr-link core for this process.

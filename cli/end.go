@@ -13,15 +13,20 @@ import (
 // of its parent.
 var errEnd = fmt.Errorf("told to end: %w", context.Canceled)
 
+// errNobody is why a process ends whose stdout has been closed.
+var errNobody = fmt.Errorf("nobody reads stdout: %w", context.Canceled)
+
 // lastCall is how long a process that was told to end may take to do so. It is
 // not needed but for a bug or a disk that hangs.
 const lastCall = 800 * time.Millisecond
 
-// untilEnd returns a context that ends with SIGTERM, SIGINT or SIGHUP.
+// untilEnd returns a context that ends with SIGTERM, SIGINT, SIGHUP or SIGQUIT;
+// a process that does not obey it is ended a little later.
 func untilEnd() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
+	endSoon(ctx)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	// A write to a closed stdout shall be an error, not the death of this
 	// process: it has children to end. (Ignored, the signal would be so in
 	// the children as well.)
@@ -34,6 +39,14 @@ func untilEnd() (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { cancel(nil) }
+}
+
+// endSoon ends this process when ctx is over and lastCall is, too.
+func endSoon(ctx context.Context) {
+	context.AfterFunc(ctx, func() {
+		time.Sleep(lastCall)
+		os.Exit(exitFailed)
+	})
 }
 
 // watched runs what has children, and must end when it is told to or has been
@@ -53,10 +66,7 @@ func watched(ctx context.Context, p *Process, o options, do func(context.Context
 // died or nobody can read stdout any more: some hosts abandon their servers
 // without a word.
 func watch(ctx context.Context, stdout *os.File, stop context.CancelCauseFunc) {
-	context.AfterFunc(ctx, func() {
-		time.Sleep(lastCall)
-		os.Exit(exitFailed)
-	})
+	endSoon(ctx)
 	parent := os.Getppid()
 	go func() {
 		tick := time.NewTicker(500 * time.Millisecond)
@@ -70,7 +80,7 @@ func watch(ctx context.Context, stdout *os.File, stop context.CancelCauseFunc) {
 			if os.Getppid() != parent {
 				stop(errEnd)
 			} else if broken(stdout) {
-				stop(os.ErrClosed)
+				stop(errNobody)
 			}
 		}
 	}()

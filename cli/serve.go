@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"runtime/debug"
 
 	"herdr-link/link"
@@ -40,7 +41,7 @@ It offers one small tool, herdr_link, until that is called.
 				return usagef("too many arguments; see herdr-link --help")
 			}
 			if isTerminal(p.Stdin) {
-				_ = overview(p.Stderr, commands())
+				_, _ = io.WriteString(p.Stderr, overview(commands()))
 				return usagef("an MCP host starts this server; stdin is a terminal")
 			}
 			return watched(ctx, p, o, func(ctx context.Context, c *config) error { return serve(ctx, p, c) })
@@ -59,13 +60,11 @@ func serve(ctx context.Context, p *Process, c *config) error {
 	c.log.Info("start", "version", p.Version, "inside", core.Inside())
 	err := server(core, p.Version, c.modern).Serve(ctx, p.Stdin, p.Stdout)
 	c.log.Info("end", "cause", fmt.Sprint(err))
-	if errors.Is(err, context.Canceled) { // errEnd, or no reader for the last answers
+	switch {
+	case err == nil, errors.Is(err, context.Canceled) && !errors.Is(err, errNobody):
 		return nil
 	}
-	if err != nil {
-		return errSaid // whoever read stdout is gone; there is nobody to tell
-	}
-	return nil
+	return errSaid // whoever read stdout is gone; there is nobody to tell
 }
 
 func server(core *link.Link, version string, modern bool) *mcp.Server {

@@ -2,6 +2,11 @@
 
 package cli
 
+import "syscall"
+
+// nonBlock keeps the opening of a FIFO from waiting for its reader.
+const nonBlock = syscall.O_NONBLOCK
+
 // A pollFD is C's struct pollfd.
 type pollFD struct {
 	fd              int32

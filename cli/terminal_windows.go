@@ -5,6 +5,8 @@ import (
 	"syscall"
 )
 
+const nonBlock = 0
+
 func isTerminal(f *os.File) bool {
 	var mode uint32
 	return syscall.GetConsoleMode(syscall.Handle(f.Fd()), &mode) == nil

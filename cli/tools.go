@@ -7,8 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"strings"
 
-	"herdr-link/contract"
 	"herdr-link/envelope"
 	"herdr-link/link"
 	"herdr-link/mcp"
@@ -16,16 +17,19 @@ import (
 
 // encode prints v as one line of JSON.
 func encode(p *Process, v any) error {
-	enc := json.NewEncoder(p.Stdout)
+	var line strings.Builder
+	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return print(p, line.String())
 }
 
-// canonical returns the tools as an active server inside Herdr has them,
-// wherever this process is.
-func canonical(c *config) []mcp.Tool {
+// canonical returns the core as it is inside Herdr, wherever this process is.
+func canonical(c *config) *link.Link {
 	inside := map[string]string{"HERDR_ENV": "1", "HERDR_BIN_PATH": "herdr", "HERDR_PANE_ID": "pane"}
-	return link.New(link.Options{Getenv: func(name string) string { return inside[name] }, Eager: c.eager, NoGatewayClose: c.noClose}).Tools()
+	return link.New(link.Options{Getenv: func(name string) string { return inside[name] }, Eager: c.eager, NoGatewayClose: c.noClose})
 }
 
 func toolsCommand() command {
@@ -47,14 +51,14 @@ func toolsCommand() command {
 			if err != nil {
 				return err
 			}
-			tools := canonical(c)
+			core := canonical(c)
+			tools := core.Tools()
 			if !asJSON {
+				var b strings.Builder
 				for _, t := range tools {
-					if _, err := fmt.Fprintf(p.Stdout, "%-18s %s\n", t.Name, t.Title); err != nil {
-						return err
-					}
+					fmt.Fprintf(&b, "%-18s %s\n", t.Name, t.Title)
 				}
-				return nil
+				return print(p, b.String())
 			}
 			described := make([]any, len(tools))
 			for i := range tools {
@@ -65,7 +69,7 @@ func toolsCommand() command {
 				Tools    []any  `json:"tools"`
 				Contract string `json:"contract"`
 				Hint     string `json:"hint"`
-			}{p.Version, described, link.Contract(), contract.Hint[:len(contract.Hint)-1]})
+			}{p.Version, described, core.Contract(), core.Hint()})
 		},
 	}
 }
@@ -103,7 +107,10 @@ func call(ctx context.Context, p *Process, c *config, name string) error {
 	if err != nil {
 		return usagef("%v", err)
 	}
-	if err := encode(p, result.Encode(mcp.Latest)); err != nil || ctx.Err() != nil {
+	if err := encode(p, result.Encode(mcp.Latest)); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
 		return errSaid // ended from outside: whatever the result says, it is not the tool's
 	}
 	return nil
@@ -114,7 +121,7 @@ func versionCommand() command {
 	return command{
 		name: "version", usage: "version [--json]",
 		short: "print the version",
-		long:  "Prints the version. --json adds the protocols that it speaks and what it was built with.",
+		long:  "Prints the version. --json adds the protocols that it speaks, and from which commit and\nwith what it was built.",
 		flags: func(f *flag.FlagSet) { f.BoolVar(&asJSON, "json", false, "") },
 		run: func(_ context.Context, p *Process, _ *flag.FlagSet, args []string) error {
 			if len(args) > 0 {
@@ -134,7 +141,30 @@ func printVersion(p *Process, asJSON bool) error {
 		Version  string   `json:"version"`
 		Protocol string   `json:"protocol"`
 		MCP      []string `json:"mcp"`
+		Commit   string   `json:"commit,omitempty"`
 		Go       string   `json:"go"`
 		Platform string   `json:"platform"`
-	}{"herdr-link", p.Version, envelope.Protocol, mcp.Versions(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+	}{"herdr-link", p.Version, envelope.Protocol, mcp.Versions(), commit(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+}
+
+// commit says what this program was built from: nothing if Go did not note it,
+// and with "+dirty" if the tree had changes of its own.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var revision, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision + dirty
 }

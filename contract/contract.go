@@ -12,6 +12,9 @@ var (
 	// Fallback is two lines for hosts whose list of tools did not change.
 	//go:embed fallback.txt
 	Fallback string
+	// FallbackNoClose is the same where herdr_link does not close.
+	//go:embed fallback-no-close.txt
+	FallbackNoClose string
 	// Hint is the line that a model sees before herdr_link has been called.
 	//go:embed hint.txt
 	Hint string

@@ -26,6 +26,8 @@ const (
 	// pipeGrace is how long a pipe may stay open behind a herdr that has exited.
 	// Only what left its process group can hold it then.
 	pipeGrace = 100 * time.Millisecond
+	// killGrace is how long a child that has been killed may take to exit.
+	killGrace = 500 * time.Millisecond
 	// DefaultTimeout is the time of a call unless Options say another.
 	DefaultTimeout = 10 * time.Second
 )
@@ -34,6 +36,8 @@ const (
 var (
 	// ErrBinary: the program is not an absolute path to an executable file, or did not start.
 	ErrBinary = errors.New("herdr cannot be run")
+	// ErrResources: the system has no room for another process or open file now.
+	ErrResources = errors.New("no room for another process or open file")
 	// ErrTimeout: Herdr did not answer in time and was killed.
 	ErrTimeout = errors.New("herdr did not answer in time")
 	// ErrOutput: Herdr ended, but not with what the call expects.

@@ -23,6 +23,7 @@ type group struct {
 
 func newGroup(cmd *exec.Cmd) *group {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(cmd.SysProcAttr)
 	return &group{cmd: cmd}
 }
 

@@ -156,6 +156,9 @@ func (l *Lock) Mark() error {
 	return err
 }
 
+// Linger waits as long as the Enter of a prompt that has just ended may take.
+func (l *Lock) Linger() { time.Sleep(settle) }
+
 // Release lets the next one in.
 func (l *Lock) Release() {
 	_ = unlock(l.file) // at once, even if a child being forked still has the file

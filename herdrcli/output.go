@@ -75,6 +75,12 @@ func (o *output) finish() {
 	}
 }
 
+// abandon ends the reading of a pipe whose child lives on.
+func (o *output) abandon() {
+	_ = o.r.Close()
+	<-o.done
+}
+
 func (o *output) close() {
 	_ = o.r.Close()
 	_ = o.w.Close()

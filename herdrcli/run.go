@@ -57,7 +57,7 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 	defer stdout.close()
 	defer stderr.close()
 	if err := errors.Join(stdout.open(), stderr.open()); err != nil {
-		return ErrBinary // no file descriptor is left
+		return ErrResources
 	}
 	cmd.Stdout, cmd.Stderr = stdout.w, stderr.w
 	if err := cmd.Start(); err != nil {
@@ -66,13 +66,37 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 			return cause(ctx)
 		case errors.Is(err, syscall.E2BIG) || tooLong(err):
 			return ErrTooLong
+		case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
+			errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+			return ErrResources
 		}
 		return ErrBinary
 	}
 	e.Started = true
 	stdout.read()
 	stderr.read()
-	group.started()
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		group.started()
+	}()
+	select {
+	case <-exited:
+	case <-ctx.Done():
+		select {
+		case <-exited:
+		case <-time.After(killGrace):
+			// It cannot be killed: another user's, or stuck in the kernel. It is
+			// reaped when it ends.
+			go func() {
+				<-exited
+				_ = cmd.Wait()
+			}()
+			stdout.abandon()
+			stderr.abandon()
+			return cause(ctx)
+		}
+	}
 	err := cmd.Wait()
 	stdout.finish()
 	stderr.finish()

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // The error codes of JSON-RPC 2.0 that a handler may need, too.
@@ -36,8 +37,8 @@ type ID string
 // key is what makes two ids the same: escapes in a string do not matter.
 func (id ID) key() ID {
 	var s string
-	if !bytes.ContainsRune([]byte(id), '\\') || json.Unmarshal([]byte(id), &s) != nil {
-		return id
+	if !bytes.ContainsRune([]byte(id), '\\') || json.Unmarshal([]byte(id), &s) != nil || strings.Contains(s, "\uFFFD") {
+		return id // also where decoding has replaced something
 	}
 	return ID(`"` + s + `"`)
 }

@@ -50,7 +50,8 @@ func check(line []byte) *Error {
 }
 
 // parse reads one message, which has passed check. It returns nil, nil for a
-// response, which asks for no answer. On an error the request still carries
+// response, which asks for no answer, however odd it is: an error with its id
+// would look like the answer to a request of the peer's own. On an error the request still carries
 // the id to answer with, if that id was a good one.
 func parse(raw []byte) (*Request, *Error) {
 	req := &Request{Size: len(raw)}
@@ -68,6 +69,9 @@ func parse(raw []byte) (*Request, *Error) {
 			fields[key] = value
 		}
 	}
+	if fields["method"] == nil && (fields["result"] != nil || fields["error"] != nil) {
+		return nil, nil
+	}
 	if twice != "id" && validID(fields["id"]) {
 		req.ID = ID(fields["id"])
 	}
@@ -82,9 +86,6 @@ func parse(raw []byte) (*Request, *Error) {
 		return req, Errorf(InvalidRequest, `"jsonrpc" must be "2.0"`)
 	}
 	if fields["method"] == nil {
-		if fields["result"] != nil || fields["error"] != nil {
-			return nil, nil
-		}
 		return req, Errorf(InvalidRequest, `"method" is missing`)
 	}
 	if Kind(fields["method"]) != '"' || json.Unmarshal(fields["method"], &req.Method) != nil {

@@ -186,6 +186,8 @@ func TestSameID(t *testing.T) {
 		{`"a"`, `"b"`, false},
 		{`"\""`, `"\u0022"`, true},
 		{`0`, `-0`, false},
+		{`"\ud800"`, `"\ud801"`, false}, // what decoding would replace
+		{`"\ud800"`, `"\ufffd"`, false},
 	} {
 		if got := ID(c.a).key() == ID(c.b).key(); got != c.same {
 			t.Errorf("%s and %s the same id: %t", c.a, c.b, got)

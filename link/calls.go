@@ -20,6 +20,7 @@ func (l *Link) Peers(ctx context.Context) (self Peer, peers []Peer, err error) {
 		return Peer{}, nil, errOutside
 	}
 	herdr := l.herdr.For("herdr_link_peers")
+	begun := time.Now()
 	type list struct {
 		agents []herdrcli.Agent
 		err    error
@@ -39,6 +40,11 @@ func (l *Link) Peers(ctx context.Context) (self Peer, peers []Peer, err error) {
 	if s.unnamed() {
 		if s.self, err = l.Bootstrap(ctx); err != nil {
 			return Peer{}, nil, err
+		}
+		if time.Since(begun) > fresh {
+			if all.agents, err = herdr.AgentList(ctx); err != nil {
+				return Peer{}, nil, err
+			}
 		}
 	}
 	peers = []Peer{}

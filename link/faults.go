@@ -66,16 +66,20 @@ var faults = [...]row{
 		"this process is not in a Herdr pane: HERDR_ENV=1, HERDR_BIN_PATH and HERDR_PANE_ID must reach it, and HERDR_LINK_OFF must not be 1. Tell the user; do not try again."}},
 	{"HERDR_BIN_PATH is missing, relative or not executable", nil, herdrcli.ErrBinary, "", Fault{notInHerdr,
 		"the Herdr program named by HERDR_BIN_PATH cannot be run. Tell the user."}},
+	{"no room for another process or open file", nil, herdrcli.ErrResources, "", Fault{notInHerdr,
+		"this machine has no room for another process or open file right now; nothing was sent or closed. Try again later."}},
 	{"the server does not run", nil, herdrcli.ErrRefused, "server_not_running", Fault{notInHerdr,
 		"the Herdr server is not running. Tell the user."}},
 	{"program and server speak different protocols", nil, herdrcli.ErrRefused, "protocol_mismatch", Fault{notInHerdr,
 		"the Herdr program and the running Herdr server do not match: the user has to restart Herdr after its update."}},
 	{"the system refused so long an argument", errPrompt, herdrcli.ErrTooLong, "", Fault{sendFailed,
 		"the message is too long for this system to hand over; nothing was sent. Shorten it, or write it to a file and send where it is."}},
+	{"the environment leaves no room for a command", nil, herdrcli.ErrTooLong, "", Fault{notInHerdr,
+		"the environment of this process is too large to run Herdr. Tell the user."}},
 	{"`agent prompt` timed out, was killed or gave no answer", errPromptUncertain, nil, "", Fault{notInHerdr,
 		"Herdr gave no clear answer, so it is unknown whether the message arrived. Do not send it again blindly: the peer may have it."}},
 	{"`pane close` timed out, was killed or gave no answer", errCloseUncertain, nil, "", Fault{notInHerdr,
-		"Herdr gave no clear answer, so it is unknown whether the pane was closed. Look with peers before you try again."}},
+		"Herdr gave no clear answer, so it is unknown whether the pane was closed. Look with herdr_link_peers before you try again."}},
 	{"a call took too long", nil, herdrcli.ErrTimeout, "", Fault{notInHerdr,
 		"Herdr did not answer in time; nothing was sent or closed. Try again later."}},
 	{"output that is not what the call expects, or too large", nil, herdrcli.ErrOutput, "", Fault{notInHerdr,
@@ -83,9 +87,9 @@ var faults = [...]row{
 	{"the call was cancelled", nil, context.Canceled, "", Fault{notInHerdr,
 		"the call was cancelled before Herdr had answered."}},
 	{"own pane not detected as an agent, or no valid name could be given to it", nil, errUnnamed, "", Fault{selfUnnamed,
-		"this agent has no name in Herdr yet, so peers could not answer it. Try again in a few seconds."}},
+		"Herdr does not see a named agent in this pane, so peers could not answer it. Try again once in a few seconds; if that fails, tell the user."}},
 	{"unknown, invalid, oneself, another workspace or none", nil, errNoPeer, "", Fault{peerNotFound,
-		"no such agent in this workspace. peers lists the names that can be used."}},
+		"no such agent in this workspace. herdr_link_peers lists the names that can be used."}},
 	{"`message` is blank", nil, errBlank, "", Fault{sendFailed,
 		"message is blank; it needs at least one visible character."}},
 	{"`message` has half a surrogate pair or is not UTF-8", nil, errNotText, "", Fault{sendFailed,
@@ -103,15 +107,15 @@ var faults = [...]row{
 	{"the target's lock was not free in 30 s", nil, errSendBusy, "", Fault{sendFailed,
 		"the peer is busy receiving other messages; nothing was sent. Try again."}},
 	{"the target ended before the prompt", errPrompt, nil, "agent_not_running", Fault{sendFailed,
-		"Herdr refused the message; nothing was sent. The peer may be gone: look with peers."}},
+		"Herdr refused the message; nothing was sent. The peer may be gone: look with herdr_link_peers."}},
 	{"the target vanished before the prompt", errPrompt, nil, "agent_not_found", Fault{sendFailed,
-		"Herdr refused the message; nothing was sent. The peer may be gone: look with peers."}},
+		"Herdr refused the message; nothing was sent. The peer may be gone: look with herdr_link_peers."}},
 	{"any other refusal of `agent prompt`", errPrompt, nil, "", Fault{sendFailed,
-		"Herdr refused the message; nothing was sent. The peer may be gone: look with peers."}},
+		"Herdr refused the message; nothing was sent. The peer may be gone: look with herdr_link_peers."}},
 	{"the pane's lock was not free in 30 s", nil, errCloseBusy, "", Fault{closeFailed,
 		"the agent is busy receiving messages; nothing was closed. Try again."}},
 	{"any refusal of `pane close`", errClose, nil, "", Fault{closeFailed,
-		"Herdr refused to close the pane. The agent may be gone: look with peers."}},
+		"Herdr refused to close the pane. The agent may be gone: look with herdr_link_peers."}},
 	{"an unexpected refusal of any other command", nil, herdrcli.ErrRefused, "", Fault{notInHerdr,
 		"Herdr's answer could not be understood. Tell the user: its version may not fit."}},
 }
@@ -141,6 +145,10 @@ func fault(err error) error {
 	}
 	return &Fault{notInHerdr, "the call failed inside herdr-link. Tell the user; its log may say why."}
 }
+
+// TooLong is the fault of a message of so many bytes, for one that was not even
+// read to its end.
+func TooLong(size int) error { return fault(&tooLong{size}) }
 
 // invalid is the fault of an argument that is missing or of the wrong kind.
 func invalid(code, argument, valid string) *Fault {

@@ -56,7 +56,9 @@ func incidents() []incident {
 		{row: "the server does not run", code: notInHerdr, vars: []string{"HERDR_SOCKET_PATH=/nowhere/herdr.sock"}, do: peersOf},
 		{row: "program and server speak different protocols", code: notInHerdr, faults: one(fakeherdr.Fault{Kind: fakeherdr.Mismatch}), do: peersOf},
 		{row: "program and server speak different protocols", code: notInHerdr, faults: one(fault1(fakeherdr.Mismatch, "pane close")), do: closing("reviewer")},
-		{row: "the system refused so long an argument", code: sendFailed}, // below
+		{row: "the system refused so long an argument", code: sendFailed},       // TestHugeEnvironment
+		{row: "the environment leaves no room for a command", code: notInHerdr}, // TestHugeEnvironment
+		{row: "no room for another process or open file", code: notInHerdr},     // TestNoDescriptors, at the root
 		{row: "a call took too long", code: notInHerdr, faults: one(fault1(fakeherdr.Hang, "agent list")), vars: []string{short}, do: peersOf},
 		{row: "a call took too long", code: notInHerdr, faults: one(fault1(fakeherdr.Hang, "agent get reviewer")), vars: []string{short}, do: send("reviewer")},
 		{row: "the call was cancelled", code: notInHerdr, do: cancelled},
@@ -128,7 +130,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: the code is %s", in.row, r.Code)
 		}
 		if in.do == nil {
-			continue // TestHugeEnvironment, which only some systems can run
+			continue // by a test of its own, which only some systems can run
 		}
 		t.Run(in.row, func(t *testing.T) {
 			t.Parallel()

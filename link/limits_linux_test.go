@@ -35,7 +35,12 @@ func TestHugeEnvironment(t *testing.T) {
 	if _, err := l.Send(t.Context(), Message{To: "reviewer", Text: "short"}); err != nil {
 		t.Fatalf("a short message: %v", err)
 	}
-	_, err := l.Send(t.Context(), Message{To: "reviewer", Text: strings.Repeat("x", message)})
+	_, _, err := s.in("w1:p1", append(vars, "MORE="+strings.Repeat("x", message))...).Peers(t.Context())
+	wantFault(t, err, herdrcli.ErrTooLong)
+	if asFault(t, err).Code != notInHerdr {
+		t.Error(err)
+	}
+	_, err = l.Send(t.Context(), Message{To: "reviewer", Text: strings.Repeat("x", message)})
 	wantFault(t, err, during(errPrompt, errPromptUncertain, &herdrcli.Error{Err: herdrcli.ErrTooLong}))
 	if asFault(t, err).Code != sendFailed || s.ran("agent prompt") != 1 {
 		t.Errorf("%v, %q", err, s.calls())

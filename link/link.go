@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"herdr-link/envelope"
 	"herdr-link/herdrcli"
@@ -169,9 +170,14 @@ type act struct {
 	do      func(context.Context, sides) error // called under the target's lock
 }
 
+// fresh is how long a record is good enough to act by. Herdr needs less for all
+// that comes before a command, unless something is slow or has to be waited for.
+const fresh = time.Second
+
 // perform reads both ends, guards, takes the target's lock and acts. If
 // anything can have changed meanwhile, all is read and decided again.
 func (l *Link) perform(ctx context.Context, herdr *herdrcli.Client, a act) error {
+	begun := time.Now()
 	s := l.look(ctx, herdr, a.name)
 	if err := s.unreachable(); err != nil {
 		return err
@@ -188,22 +194,22 @@ func (l *Link) perform(ctx context.Context, herdr *herdrcli.Client, a act) error
 	if err != nil {
 		return err
 	}
-	if lock == nil {
-		return a.do(ctx, s)
+	waited := false
+	if lock != nil {
+		defer lock.Release()
+		if waited, err = lock.Settle(ctx); err != nil {
+			return err
+		}
+		waited = waited || lock.Waited
 	}
-	defer lock.Release()
-	slept, err := lock.Settle(ctx)
-	if err != nil {
-		return err
-	}
-	if lock.Waited || slept {
-		if s, err = l.lookAgain(ctx, herdr, a, s.target.TerminalID); err != nil {
+	if waited || time.Since(begun) > fresh {
+		if s, err = l.lookAgain(ctx, herdr, a, s.target); err != nil {
 			return err
 		}
 	}
-	if a.message {
+	if lock != nil && a.message {
 		l.mark(lock)
-		defer l.mark(lock)
+		defer l.marked(lock)
 	}
 	return a.do(ctx, s)
 }
@@ -211,7 +217,7 @@ func (l *Link) perform(ctx context.Context, herdr *herdrcli.Client, a act) error
 // lookAgain reads and decides once more, under the lock. It does not name the
 // caller: that takes a lock of its own, and two that wait for each other's
 // would both wait in vain.
-func (l *Link) lookAgain(ctx context.Context, herdr *herdrcli.Client, a act, terminal string) (sides, error) {
+func (l *Link) lookAgain(ctx context.Context, herdr *herdrcli.Client, a act, meant herdrcli.Agent) (sides, error) {
 	s := l.look(ctx, herdr, a.name)
 	if err := s.unreachable(); err != nil {
 		return s, err
@@ -222,7 +228,7 @@ func (l *Link) lookAgain(ctx context.Context, herdr *herdrcli.Client, a act, ter
 	if err := a.decide(s); err != nil {
 		return s, err
 	}
-	if s.target.TerminalID != terminal {
+	if s.target.TerminalID != meant.TerminalID || meant.TerminalID == "" && s.target.PaneID != meant.PaneID {
 		return s, errNoPeer // somebody else has the name now
 	}
 	return s, nil
@@ -251,8 +257,18 @@ func (l *Link) lock(ctx context.Context, a herdrcli.Agent) (*herdrcli.Lock, erro
 	return nil, nil
 }
 
-func (l *Link) mark(lock *herdrcli.Lock) {
-	if err := lock.Mark(); err != nil {
+func (l *Link) mark(lock *herdrcli.Lock) (ok bool) {
+	err := lock.Mark()
+	if err != nil {
 		l.log.Warn("the lock cannot be marked", "error", err.Error())
+	}
+	return err == nil
+}
+
+// marked notes the end of a prompt. If that fails, on a full disk, say, the lock
+// is kept until the Enter has been pressed: nobody else will know.
+func (l *Link) marked(lock *herdrcli.Lock) {
+	if !l.mark(lock) {
+		lock.Linger()
 	}
 }

@@ -42,6 +42,7 @@ func TestProtocolErrors(t *testing.T) {
 	}
 	for mark, texts := range map[string][]string{
 		"contract": {contract.Rules, contract.Fallback},
+		"no-close": {contract.FallbackNoClose},
 		"hint":     {contract.Hint},
 	} {
 		got, ok := between(document, mark)
@@ -84,7 +85,7 @@ func TestContractBudget(t *testing.T) {
 	if n := len(contract.Rules); n > 1150 {
 		t.Errorf("the rules have %d bytes", n)
 	}
-	if n := len(Contract()); n > 1500 {
+	if n := len(fullContract()); n > 1500 {
 		t.Errorf("the contract has %d bytes", n)
 	}
 	rules := strings.Split(strings.TrimSuffix(contract.Rules, "\n"), "\n")
@@ -102,5 +103,19 @@ func TestContractBudget(t *testing.T) {
 	}
 	if strings.Count(contract.Fallback, "\n") != 2 {
 		t.Errorf("the fallback: %q", contract.Fallback)
+	}
+}
+
+// fullContract is what a gateway that closes tells.
+func fullContract() string { return contract.Rules + contract.Fallback }
+
+// A gateway that does not close tells nobody to close through it.
+func TestContractWithoutClose(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]Options{"eager": {Eager: true}, "no-gateway-close": {NoGatewayClose: true}} {
+		o.Getenv = func(string) string { return "" }
+		if text := New(o).Contract(); strings.Contains(text, `"close"`) || !strings.HasPrefix(text, contract.Rules) {
+			t.Errorf("%s: %s", name, text)
+		}
 	}
 }

@@ -291,3 +291,37 @@ func TestLogNeverHasTheText(t *testing.T) {
 		}
 	}
 }
+
+// Where Herdr reports no terminal, the pane says whether it is still the one that
+// was meant.
+func TestReadAgainWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	other := ""
+	s.update(func(w *fakeherdr.World) {
+		other = w.AddPane("w1", "claude", "other").ID
+		for _, p := range w.Panes {
+			p.Terminal = ""
+		}
+	})
+	l := s.in("w1:p1")
+	synctest.Test(t, func(t *testing.T) {
+		socket := filepath.Join(s.scene.Dir(), "herdr.sock")
+		lock, err := herdrcli.NewLocks(s.home).Acquire(t.Context(), herdrcli.Agent{PaneID: "w1:p2"}, socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() { ended <- l.Close(t.Context(), "reviewer") }()
+		synctest.Wait()
+		s.update(func(w *fakeherdr.World) {
+			w.Pane("w1:p2").Agent.Name = "former"
+			w.Pane(other).Agent.Name = "reviewer"
+		})
+		lock.Release()
+		wantFault(t, <-ended, errNoPeer)
+	})
+	if s.ran("pane close") != 0 {
+		t.Errorf("closed: %q", s.calls())
+	}
+}

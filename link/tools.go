@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"herdr-link/contract"
 	"herdr-link/envelope"
@@ -27,18 +28,19 @@ const (
 		"or when a [herdr-link/1] message comes in: you get the rules, and the tools herdr_link_peers, herdr_link_send and herdr_link_close. " +
 		"If these do not show up, use action and arguments here."
 	eagerText = "Talk to the other coding agents in this Herdr workspace, with herdr_link_peers, herdr_link_send and herdr_link_close:\n"
-	peersText = "List the live, named agents of your workspace, without you. The state is advisory."
-	sendText  = "Send one message to a peer. sent means that Herdr took it, no more. Then end your turn: a reply comes as a new prompt; " +
-		"never wait or poll with peers for it. No answer is due to mere thanks."
+	peersText = "List the live, named agents of your workspace, without you. The state is advisory; one that is blocked waits for its human " +
+		"and takes no message."
+	sendText = "Send one message to a peer. sent means that Herdr took it, no more. When nothing else is left to do, end your turn: " +
+		"a reply comes as a new prompt; never wait or poll with peers for it. No answer is due to mere thanks."
 	closeText = "Close the pane of an agent of your workspace and end what runs in it: only after the decision that it should go. " +
 		"A last message goes first, in an earlier step."
 )
 
 const (
 	gatewaySchema = `{"type":"object","properties":{"action":{"type":"string","enum":["activate","peers","send","close"]},` +
-		`"arguments":{"type":"object","description":"of the action, as its tool has them"}}}`
+		`"arguments":{"type":"object","description":"send: to, message, reply_to (optional); close: agent"}}}`
 	openGatewaySchema = `{"type":"object","properties":{"action":{"type":"string","enum":["activate","peers","send"]},` +
-		`"arguments":{"type":"object","description":"of the action, as its tool has them"}}}`
+		`"arguments":{"type":"object","description":"send: to, message, reply_to (optional)"}}}`
 	peersSchema = `{"type":"object","properties":{}}`
 	sendSchema  = `{"type":"object","properties":{"to":{"type":"string","description":"name of a peer"},` +
 		`"message":{"type":"string"},"reply_to":{"type":"string","description":"id of the message that you answer"}},"required":["to","message"]}`
@@ -53,7 +55,12 @@ const (
 )
 
 // Contract is what activation tells: the rules, and how to do without the tools.
-func Contract() string { return contract.Rules + contract.Fallback }
+func (l *Link) Contract() string {
+	if !l.gatewayCloses {
+		return contract.Rules + contract.FallbackNoClose
+	}
+	return contract.Rules + contract.Fallback
+}
 
 // Hint is the instructions of the server: what a model knows before it asks.
 func (l *Link) Hint() string {
@@ -75,12 +82,12 @@ func (l *Link) Tools() []mcp.Tool {
 	}
 	description, schema := gatewayText, gatewaySchema
 	if l.eager {
-		description = eagerText + Contract()
+		description = eagerText + l.Contract()
 	}
 	if !l.gatewayCloses {
 		schema = openGatewaySchema
 	}
-	return []mcp.Tool{
+	tools := []mcp.Tool{
 		{
 			Name: gatewayName, Title: "Herdr Link", Description: description,
 			InputSchema: json.RawMessage(schema),
@@ -106,6 +113,33 @@ func (l *Link) Tools() []mcp.Tool {
 			Annotations: mcp.Annotations{Destructive: true},
 			Listing:     rest, Begin: l.begin(l.closeCall),
 		},
+	}
+	for i := range tools {
+		tools[i].Begin = l.logged(tools[i].Name, tools[i].Begin)
+	}
+	return tools
+}
+
+// logged has a record of each call of the tool in the operator's log: how it
+// ended and how long it took.
+func (l *Link) logged(tool string, begin func(*mcp.Session, mcp.Args) mcp.Call) func(*mcp.Session, mcp.Args) mcp.Call {
+	return func(s *mcp.Session, args mcp.Args) mcp.Call {
+		begun := time.Now()
+		record := func(r *mcp.Result) *mcp.Result {
+			attrs := []any{"tool", tool, "ok", !r.IsError, "ms", time.Since(begun).Milliseconds()}
+			if r.IsError {
+				attrs = append(attrs, "error", r.Text[0]) // fixed words: see faults
+			}
+			l.log.Info("call", attrs...)
+			return r
+		}
+		c := begin(s, args)
+		if run := c.Run; run != nil {
+			c.Run = func(ctx context.Context) *mcp.Result { return record(run(ctx)) }
+		} else {
+			record(c.Result)
+		}
+		return c
 	}
 }
 
@@ -140,7 +174,8 @@ func (l *Link) beginGateway(s *mcp.Session, args mcp.Args) mcp.Call {
 			Status       string   `json:"status"`
 			Capabilities []string `json:"capabilities"`
 			Contract     string   `json:"contract"`
-		}{"active", []string{"peers", "send", "close"}, Contract()}))
+		}{"active", []string{"peers", "send", "close"}, l.Contract()}))
+		s.Settle()
 		return mcp.Call{Result: result, Hold: s.Activate()}
 	case action == "peers":
 		return l.begin(l.peersCall)(s, inner)
@@ -149,7 +184,9 @@ func (l *Link) beginGateway(s *mcp.Session, args mcp.Args) mcp.Call {
 	case action == "close" && l.gatewayCloses:
 		return l.begin(l.closeCall)(s, inner)
 	case action == "close":
-		s.Activate()
+		if s.Activate() {
+			s.Owe()
+		}
 		return failed(errors.New(`herdr_link does not close here: call herdr_link_close with {"agent":"NAME"}`))
 	}
 	valid := "activate, peers, send or close"
@@ -161,26 +198,32 @@ func (l *Link) beginGateway(s *mcp.Session, args mcp.Args) mcp.Call {
 
 // begin activates, since a host may call what it has not listed, and makes a
 // call of the arguments. The answer of the call that activated carries the
-// contract.
+// contract, or, if that failed, the next one that does not fail.
 func (l *Link) begin(understand newCall) func(*mcp.Session, mcp.Args) mcp.Call {
 	return func(s *mcp.Session, args mcp.Args) mcp.Call {
 		if !l.inside {
 			return failed(errOutside)
 		}
 		activated := s.Activate()
+		fail := func(err error) mcp.Call {
+			if activated {
+				s.Owe()
+			}
+			return failed(err)
+		}
 		c, err := understand(args)
 		if err != nil {
-			return failed(err)
+			return fail(err)
 		}
 		return mcp.Call{Key: c.target, Run: func(ctx context.Context) *mcp.Result {
 			object, err := c.do(ctx)
 			if err != nil {
-				return failed(err).Result
+				return fail(err).Result
 			}
 			result := mcp.Structured(object)
-			if activated {
-				result.Structured = withContract(object)
-				result.Text = append(result.Text, Contract())
+			if owed := s.Settle(); owed || activated {
+				result.Structured = withContract(object, l.Contract())
+				result.Text = append(result.Text, l.Contract())
 			}
 			return result
 		}}
@@ -280,9 +323,9 @@ func ClosedJSON(agent string) []byte {
 }
 
 // withContract adds the member "contract" to a JSON object that has members.
-func withContract(object []byte) []byte {
+func withContract(object []byte, contract string) []byte {
 	b := append(bytes.TrimSuffix(object[:len(object):len(object)], []byte("}")), `,"contract":`...)
-	return append(append(b, encode(Contract())...), '}')
+	return append(append(b, encode(contract)...), '}')
 }
 
 // encode is JSON without the escapes that only HTML needs.

@@ -199,7 +199,7 @@ func TestDormantIsQuiet(t *testing.T) {
 	if greeting.Instructions != strings.TrimSpace(contract.Hint) {
 		t.Errorf("instructions: %q", greeting.Instructions)
 	}
-	for rule := range strings.Lines(Contract()) {
+	for rule := range strings.Lines(fullContract()) {
 		if all := strings.Join(a.lines, ""); strings.Contains(all, strings.TrimSpace(rule)) {
 			t.Errorf("dormant, and told: %s", rule)
 		}
@@ -232,7 +232,7 @@ func TestActivate(t *testing.T) {
 		if before, after := a.listed(1), a.listed(3); !slices.Equal(before, dormantTools) || !slices.Equal(after, activeTools) {
 			t.Errorf("%s: listed %q, then %q", request, before, after)
 		}
-		want := string(encode(map[string]any{"status": "active", "capabilities": []string{"peers", "send", "close"}, "contract": Contract()}))
+		want := string(encode(map[string]any{"status": "active", "capabilities": []string{"peers", "send", "close"}, "contract": fullContract()}))
 		for _, n := range []int{2, 4} {
 			r := a.call(n)
 			if r.IsError || len(r.Content) != 1 || !sameJSON(t, r.text(), want) || string(r.StructuredContent) != r.text() {
@@ -256,6 +256,27 @@ func sameJSON(t *testing.T, a, b string) bool {
 		t.Fatalf("%v: %s", err, b)
 	}
 	return string(encode(x)) == string(encode(y))
+}
+
+// If the call that activated fails, the contract comes with the next answer that
+// does not, and once.
+func TestContractIsOwed(t *testing.T) {
+	t.Parallel()
+	for _, requests := range [][]string{
+		{`herdr_link_send {"to":"nobody","message":"hi"}`, `herdr_link_peers {}`, `herdr_link_peers {}`},
+		{`herdr_link_send {}`, `herdr_link_close {"agent":"nobody"}`, `herdr_link {"action":"peers"}`, `herdr_link_peers {}`},
+		{`herdr_link_send {}`, `herdr_link {}`, `herdr_link_peers {}`},
+	} {
+		var got []int
+		for i, r := range serve(t, newStage(t).noWait().in("w1:p1"), requests...).lines {
+			if strings.Contains(r, `8. Agents of other`) {
+				got = append(got, i)
+			}
+		}
+		if len(got) != 1 {
+			t.Errorf("%q: the contract is in the lines %v", requests, got)
+		}
+	}
 }
 
 // Whichever call activates, its answer has the contract, as a second text and
@@ -284,11 +305,11 @@ func TestActivatingCalls(t *testing.T) {
 				t.Errorf("listed: %q, %d changes", got, a.changes())
 			}
 			first, second := a.call(1), a.call(3)
-			if first.IsError || len(first.Content) != 2 || first.Content[1].Text != Contract() {
+			if first.IsError || len(first.Content) != 2 || first.Content[1].Text != fullContract() {
 				t.Fatalf("the answer that activated: %+v", first)
 			}
 			var object map[string]any
-			if err := json.Unmarshal(first.StructuredContent, &object); err != nil || object["contract"] != Contract() {
+			if err := json.Unmarshal(first.StructuredContent, &object); err != nil || object["contract"] != fullContract() {
 				t.Errorf("its structure: %s, %v", first.StructuredContent, err)
 			}
 			delete(object, "contract")

@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"herdr-link/jsonrpc"
@@ -56,8 +57,8 @@ type Server struct {
 	Initialized func(ctx context.Context)
 }
 
-// A Session is the state of one connection. It is used only while requests
-// begin, so it needs no lock.
+// A Session is the state of one connection. But for Owe and Settle, it is used only while
+// requests begin, so it needs no lock.
 type Session struct {
 	server  *Server
 	conn    *jsonrpc.Conn
@@ -65,6 +66,7 @@ type Session struct {
 	calls   scheduler
 	version string // negotiated; empty before initialize
 	active  bool
+	owed    atomic.Bool
 	relist  chan struct{} // closed by the next tools/list; nil if nobody waits
 	behind  sync.WaitGroup
 }
@@ -110,6 +112,13 @@ func (s *Session) Activate() bool {
 	s.conn.Notify("notifications/tools/list_changed")
 	return true
 }
+
+// Owe notes that a call has activated without telling what there is to know then:
+// it failed. Another answer has to.
+func (s *Session) Owe() { s.owed.Store(true) }
+
+// Settle reports whether that is still owed, and takes it on.
+func (s *Session) Settle() bool { return s.owed.Swap(false) }
 
 // handle is the connection's jsonrpc.Handler.
 func (s *Session) handle(ctx context.Context, req *jsonrpc.Request) (any, error) {
