@@ -38,9 +38,9 @@ const (
 
 const (
 	gatewaySchema = `{"type":"object","properties":{"action":{"type":"string","enum":["activate","peers","send","close"]},` +
-		`"arguments":{"type":"object","description":"send: to, message, reply_to (optional); close: agent"}}}`
+		`"arguments":{"type":"object","description":"send: to and message; close: agent"}}}`
 	openGatewaySchema = `{"type":"object","properties":{"action":{"type":"string","enum":["activate","peers","send"]},` +
-		`"arguments":{"type":"object","description":"send: to, message, reply_to (optional)"}}}`
+		`"arguments":{"type":"object","description":"send: to and message"}}}`
 	peersSchema = `{"type":"object","properties":{}}`
 	sendSchema  = `{"type":"object","properties":{"to":{"type":"string","description":"name of a peer"},` +
 		`"message":{"type":"string"},"reply_to":{"type":"string","description":"id of the message that you answer"}},"required":["to","message"]}`
