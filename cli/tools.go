@@ -79,7 +79,7 @@ func callCommand() command {
 	return command{
 		name: "call", usage: "call NAME [--toolsets LIST] < ARGUMENTS",
 		short: "call one tool: arguments as JSON on stdin, its result on stdout",
-		long:  "Calls a tool by its name, with the JSON object on stdin as arguments (nothing: {}), and prints the result\nobject of tools/call. Exit 0, or 1 if the result is an error.",
+		long:  "Calls a tool by its name, with the JSON object on stdin as arguments (nothing: {}), and prints the result\nobject of tools/call. Exit 0 also if that is an error (isError says so); 2 if there is no such tool or no JSON.",
 		flags: serverFlags(&o),
 		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {
 			if len(args) != 1 {
