@@ -1,0 +1,377 @@
+// Package hosts knows where agent hosts keep their MCP servers, and puts
+// herdr-link there and away again: a row a host, and an editor for each kind of
+// file.
+//
+// It changes files and nothing else. It starts no host and no server, and what
+// a server does is no concern of it.
+package hosts
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"herdr-link/adapters"
+)
+
+// Options say what install writes.
+type Options struct {
+	Program    string // path of this program, as it was called
+	Version    string
+	NPX        bool // start it by npx
+	Project    bool // in the project's file, with the program's bare name
+	MCP        bool // an entry also where an adapter is better
+	Allow      bool // and the permission for all tools but close
+	Hint       bool // and the hint at the start of a session
+	Force      bool // replace what is not ours
+	Toolsets   string
+	CallerRole string
+	DryRun     bool
+}
+
+// A Report says what became of one host.
+type Report struct {
+	Host string
+	Done string // one line, without the host's name
+	Diff string // of a dry run
+	Err  error  // nothing was changed in the file that it names
+	Fix  string // to be pasted, if there is an error
+}
+
+// errForeign is an entry or file that is not ours.
+var errForeign = errors.New("what is there under our name is not ours (--force replaces it)")
+
+// A fileError is an error with the file that it is about.
+type fileError struct {
+	file string
+	err  error
+}
+
+func (e *fileError) Error() string {
+	if p := (*fs.PathError)(nil); errors.As(e.err, &p) {
+		return e.err.Error() // names the file
+	}
+	return e.file + ": " + e.err.Error()
+}
+
+func (e *fileError) Unwrap() error { return e.err }
+
+type edit func(text []byte) ([]byte, error)
+
+// Edits are what is to be done to each file, in order.
+type edits struct {
+	files []string
+	of    map[string][]edit
+}
+
+func (e *edits) add(file string, f edit) {
+	if e.of == nil {
+		e.of = map[string][]edit{}
+	}
+	if _, ok := e.of[file]; !ok {
+		e.files = append(e.files, file)
+	}
+	e.of[file] = append(e.of[file], f)
+}
+
+// drafts reads all files and makes all edits, so that an error in one comes
+// before another is changed.
+func (e *edits) drafts(o Options, end func(d *draft, text []byte) ([]byte, error)) (all []*draft, err error) {
+	for _, file := range e.files {
+		d := &draft{mode: 0o600, folder: 0o700, keep: true}
+		if o.Project {
+			d.mode, d.folder = 0o644, 0o755
+		}
+		if d.path, err = target(file); err != nil {
+			return nil, err
+		}
+		d.steps = e.of[file]
+		d.edit = func(text []byte) ([]byte, error) {
+			out, err := d.run(text)
+			if err != nil {
+				return nil, err
+			}
+			return end(d, out)
+		}
+		if err := d.read(); err != nil {
+			return nil, &fileError{file, err}
+		}
+		if _, ours := adapters.Mark(d.old); ours {
+			d.keep = false // it can be made again
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// A kind is an editor for one kind of file.
+type kind struct {
+	get    func([]byte, []string) (any, bool, error)
+	set    func([]byte, []string, object) ([]byte, error)
+	remove func([]byte, []string) ([]byte, error)
+}
+
+func editorOf(format string) kind {
+	switch format {
+	case "toml":
+		return kind{getTOML, setTOML, removeTOML}
+	case "yaml":
+		return kind{getYAML, setYAML, removeYAML}
+	}
+	return kind{getJSON, func(text []byte, path []string, v object) ([]byte, error) { return setJSON(text, path, v) }, removeJSON}
+}
+
+func (h Host) entryPath() []string { return append(slices.Clone(h.path), key) }
+
+func (m Machine) place(user paths, project []string, o Options) (string, error) {
+	if !o.Project {
+		if path := m.pick(user); path != "" {
+			return path, nil
+		}
+		return "", errors.New("a variable that says where its files are is not set")
+	}
+	if path := m.inProject(project); len(project) > 0 && path != "" {
+		return path, nil
+	}
+	return "", errors.New("it has no file of its own in a project")
+}
+
+// viaAdapter reports whether the host gets an adapter instead of an entry. An
+// adapter starts this very program, with nothing else to say.
+func (h Host) viaAdapter(o Options) bool {
+	return h.adapter != nil && !o.MCP && !o.NPX && o.Toolsets == ""
+}
+
+// command is what starts the server.
+func (o Options) command(os string) Command {
+	switch {
+	case o.NPX && os == "windows": // npx is a script there
+		return Command{"cmd", []string{"/c", "npx", "-y", "herdr-link@" + o.Version}}
+	case o.NPX:
+		return Command{"npx", []string{"-y", "herdr-link@" + o.Version}}
+	case o.Project:
+		return Command{"herdr-link", nil}
+	}
+	return Command{o.Program, nil}
+}
+
+// entry is what stands in the host's file.
+func (h Host) entry(o Options, os string, allowed bool) object {
+	c := o.command(os)
+	add := func(args ...string) { c.Args = append(c.Args, args...) }
+	if h.onlyOnce() {
+		add("--eager")
+	}
+	if o.Toolsets != "" {
+		add("--toolsets", o.Toolsets)
+	}
+	if o.CallerRole != "" {
+		add("--caller-role", o.CallerRole)
+	}
+	if allowed {
+		add("--no-gateway-close")
+	}
+	e := h.form(c)
+	if allowed && h.grant != nil && h.grant.field != "" {
+		e = append(e, member{h.grant.field, words(granted...)})
+	}
+	return e
+}
+
+// Print returns the entry as it stands in a file of its own, or the adapter.
+func (m Machine) Print(h Host, o Options) (string, error) {
+	if h.Why != "" {
+		return "", errors.New(h.Why)
+	}
+	if h.viaAdapter(o) {
+		return string(h.adapter.text(o.command(m.OS).Program, o.Version)), nil
+	}
+	text, err := editorOf(h.format).set(nil, h.entryPath(), h.entry(o, m.OS, o.Allow && h.grants(o)))
+	if err == nil && o.Allow && h.grants(o) && h.grant.tables {
+		text, err = h.grantTables(text)
+	}
+	return string(text), err
+}
+
+// Install registers herdr-link in the host, or renews what is there.
+func (m Machine) Install(h Host, o Options) Report {
+	r := Report{Host: h.Name}
+	if h.Why != "" {
+		r.Err = errors.New(h.Why)
+		return r
+	}
+	e, err := m.installEdits(h, o)
+	var all []*draft
+	if err == nil {
+		all, err = e.drafts(o, func(_ *draft, text []byte) ([]byte, error) { return text, nil })
+	}
+	if err == nil {
+		var foreign string
+		unforced := o
+		unforced.Force = false
+		away := m.uninstallEdits(h, unforced, &foreign)
+		for i, d := range all { // no copy of what is ours alone
+			less, err := (&draft{steps: away.of[e.files[i]]}).run(d.old)
+			d.keep = d.keep && !(err == nil && blank(less) && !blank(d.old))
+		}
+		err = r.apply(m, o, all)
+	}
+	if r.Err = err; err != nil {
+		r.Fix, _ = m.Print(h, o)
+		return r
+	}
+	m.tell(h, o, &r, all)
+	return r
+}
+
+const secondEntry = "there is a second entry, called herdr-link"
+
+// tell says what Install did.
+func (m Machine) tell(h Host, o Options, r *Report, all []*draft) {
+	var files []string
+	fresh := false
+	for _, d := range all {
+		if d.changes() && d.new != nil {
+			files = append(files, d.path)
+		}
+		fresh = fresh || d.changes()
+	}
+	switch {
+	case !fresh:
+		r.Done = "is there already: " + all[0].path
+	case o.DryRun:
+		r.Done = "would change " + strings.Join(files, ", ")
+	default:
+		r.Done = "written to " + strings.Join(files, ", ") + "; " + h.todo
+	}
+	if i := slices.IndexFunc(m.Status(h, o).Remarks, func(r string) bool { return strings.HasPrefix(r, secondEntry) }); i >= 0 {
+		r.Done += "; " + m.Status(h, o).Remarks[i] + ": remove it"
+	}
+	switch {
+	case o.Allow && !h.grants(o):
+		r.Done += "; --allow does nothing here"
+	case !o.Allow && fresh && h.grants(o) && !m.granted(h, o):
+		r.Done += "; it asks before each call, unless --allow is given"
+	}
+	if o.Hint && h.hook == nil {
+		r.Done += "; --hint does nothing here"
+	} else if o.Hint && o.Project {
+		r.Done += "; --hint is for the user's own files only"
+	} else if o.Hint && h.Name == "codex" && fresh {
+		r.Done += "; review the hook with /hooks"
+	}
+}
+
+// apply makes the changes, or shows them.
+func (r *Report) apply(m Machine, o Options, all []*draft) error {
+	for _, d := range all {
+		switch {
+		case !d.changes():
+		case o.DryRun:
+			r.Diff += diff(d.path, d.old, d.new)
+		default:
+			before, after := d.old, d.new
+			if err := d.write(m); err != nil {
+				return &fileError{d.path, err}
+			}
+			if dir := filepath.Dir(d.path); d.new == nil && filepath.Base(dir) == "herdr-link" {
+				_ = os.Remove(dir) // stays if something else is in it
+			}
+			d.old, d.new = before, after // for tell
+		}
+	}
+	return nil
+}
+
+func (m Machine) installEdits(h Host, o Options) (e edits, err error) {
+	if h.viaAdapter(o) {
+		return e, m.adapterEdits(h, o, &e)
+	}
+	file, err := m.place(h.file, h.project, o)
+	if err != nil {
+		return e, err
+	}
+	allowed := h.grants(o) && (o.Allow || m.isGranted(h, o, file))
+	k := editorOf(h.format)
+	e.add(file, func(text []byte) ([]byte, error) {
+		v, found, err := k.get(text, h.entryPath())
+		if err == nil && found && !ours(v) {
+			if !o.Force {
+				return nil, errForeign
+			}
+			text, err = k.remove(text, h.entryPath())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return k.set(text, h.entryPath(), h.entry(o, m.OS, allowed))
+	})
+	if g := h.grant; allowed && g.tables {
+		e.add(file, h.grantTables)
+	} else if allowed && g.text != "" {
+		policy, err := m.place(g.file, nil, o)
+		if err != nil {
+			return e, err
+		}
+		e.add(policy, func(text []byte) ([]byte, error) {
+			if text != nil && !bytes.HasPrefix(text, []byte(grantMark)) && !o.Force {
+				return nil, errForeign
+			}
+			return []byte(g.text), nil
+		})
+	} else if allowed && g.path != nil {
+		rules, err := m.place(g.file, g.project, o)
+		if err != nil {
+			return e, err
+		}
+		for _, rule := range g.rules {
+			e.add(rules, func(text []byte) ([]byte, error) {
+				return addJSON(text, g.path, rule, func(v any) bool { return v == rule })
+			})
+		}
+	}
+	if h.hook != nil && !o.Project {
+		m.hookEdit(h, o, &e)
+	}
+	if h.adapter != nil { // one of both is enough
+		if file, err := m.place(h.adapter.file, h.adapter.project, o); err == nil && exists(file) {
+			e.add(file, func(text []byte) ([]byte, error) {
+				if _, ours := adapters.Mark(text); ours {
+					return nil, nil
+				}
+				return text, nil
+			})
+		}
+	}
+	return e, nil
+}
+
+// adapterEdits writes the adapter, and takes our entry away, if there is one.
+func (m Machine) adapterEdits(h Host, o Options, e *edits) error {
+	file, err := m.place(h.adapter.file, h.adapter.project, o)
+	if err != nil {
+		return err
+	}
+	e.add(file, func(text []byte) ([]byte, error) {
+		if _, ours := adapters.Mark(text); text != nil && !ours && !o.Force {
+			return nil, errForeign
+		}
+		return h.adapter.text(o.command(m.OS).Program, o.Version), nil
+	})
+	entry, err := m.place(h.file, h.project, o)
+	if err != nil || !exists(entry) {
+		return nil
+	}
+	k := editorOf(h.format)
+	e.add(entry, func(text []byte) ([]byte, error) {
+		if v, found, err := k.get(text, h.entryPath()); err != nil || !found || !ours(v) {
+			return text, nil // not to be changed, so not to be complained about
+		}
+		return k.remove(text, h.entryPath())
+	})
+	return nil
+}
