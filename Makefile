@@ -7,6 +7,10 @@
 # make bench    the measurements of docs/performance.md
 # make fuzz     every fuzz target, FUZZTIME each
 # make vuln     known vulnerabilities (needs the Go vulnerability database)
+# make dist     archives, npm packages, SBOM and checksums for all platforms, into ./dist
+# make dist-test  that dist comes out the same elsewhere, byte for byte, and is complete
+# make npm-test   the npm packages of ./dist: pack, install, run, probe
+# make sdk-test   the official MCP clients (npm and PyPI) against the built binary
 
 BINARY  := build/herdr-link$(shell go env GOEXE)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -buildid='
@@ -30,6 +34,8 @@ lint:
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
 	$(TOOL) staticcheck ./...
+	go vet -C tools ./...
+	cd tools && go tool staticcheck ./...
 probe: $(BINARY)
 	$(BINARY) probe
 check: test lint probe
@@ -40,3 +46,23 @@ fuzz:
 		go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
 vuln:
 	$(TOOL) govulncheck ./...
+
+# What could change the bytes of a release is set here, so that they are the same everywhere.
+DIST      := dist
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+RELEASE   := GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOWORK=off GOAMD64=v1 GOARM64=v8.0
+
+.PHONY: dist dist-clean dist-test npm-test sdk-test $(PLATFORMS:%=dist-%)
+dist: $(PLATFORMS:%=dist-%)
+	@GOFLAGS= go run -C tools ./dist -root '$(CURDIR)' -out '$(abspath $(DIST))' -go-license "$$(go env GOROOT)/LICENSE"
+$(PLATFORMS:%=dist-%): dist-%: dist-clean
+	@$(RELEASE) GOOS=$(*D) GOARCH=$(*F) $(GOBUILD) -buildvcs=true -o '$(abspath $(DIST))/bin/$*/' .
+dist-clean:
+	@cd '$(abspath $(DIST))' 2>/dev/null && rm -rf bin npm herdr-link-* SHA256SUMS release-notes.md || true
+dist-test:
+	go vet -C tools ./dist
+	go test -C tools -count=1 -timeout 20m ./dist
+npm-test:
+	@command -v npm >/dev/null || { echo 'skipped: npm is not here'; exit 0; }; node --test npm/npm.test.mjs
+sdk-test: $(BINARY)
+	sdktest/run
