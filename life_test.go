@@ -59,3 +59,32 @@ func TestPipe(t *testing.T) {
 		t.Errorf("received %q", got)
 	}
 }
+
+// If the call that activated fails, the contract comes with the next answer that
+// does not, and once.
+func TestContractIsOwed(t *testing.T) {
+	t.Parallel()
+	for _, calls := range [][]string{
+		{`herdr_link_send {"to":"nobody","message":"hi"}`, `herdr_link_peers {}`, `herdr_link_peers {}`},
+		{`herdr_link_send {}`, `herdr_link_close {"agent":"nobody"}`, `herdr_link {"action":"peers"}`, `herdr_link_peers {}`},
+		{`herdr_link_send {}`, `herdr_link {}`, `herdr_link_peers {}`},
+	} {
+		h := start(t, inPane(t, newScene(t), "w1:p1"))
+		h.initialize("2025-11-25")
+		told := 0
+		for _, call := range calls {
+			tool, args, _ := strings.Cut(call, " ")
+			for i, c := range h.call(tool, args).Content {
+				if strings.Contains(c.Text, "8. Agents of other") {
+					told++
+					if i == 0 && tool != "herdr_link" {
+						t.Errorf("%s: the contract is in the first text", call)
+					}
+				}
+			}
+		}
+		if told != 1 {
+			t.Errorf("%q: the contract is told %d times", calls, told)
+		}
+	}
+}

@@ -258,27 +258,6 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return string(encode(x)) == string(encode(y))
 }
 
-// If the call that activated fails, the contract comes with the next answer that
-// does not, and once.
-func TestContractIsOwed(t *testing.T) {
-	t.Parallel()
-	for _, requests := range [][]string{
-		{`herdr_link_send {"to":"nobody","message":"hi"}`, `herdr_link_peers {}`, `herdr_link_peers {}`},
-		{`herdr_link_send {}`, `herdr_link_close {"agent":"nobody"}`, `herdr_link {"action":"peers"}`, `herdr_link_peers {}`},
-		{`herdr_link_send {}`, `herdr_link {}`, `herdr_link_peers {}`},
-	} {
-		var got []int
-		for i, r := range serve(t, newStage(t).noWait().in("w1:p1"), requests...).lines {
-			if strings.Contains(r, `8. Agents of other`) {
-				got = append(got, i)
-			}
-		}
-		if len(got) != 1 {
-			t.Errorf("%q: the contract is in the lines %v", requests, got)
-		}
-	}
-}
-
 // Whichever call activates, its answer has the contract, as a second text and
 // as a field, and no other answer has it.
 func TestActivatingCalls(t *testing.T) {
