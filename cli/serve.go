@@ -58,7 +58,7 @@ func serve(ctx context.Context, p *Process, c *config) error {
 	debug.SetGCPercent(heapGrowth)
 	core := c.core(p)
 	c.log.Info("start", "version", p.Version, "inside", core.Inside())
-	err := server(core, p.Version, c.modern).Serve(ctx, p.Stdin, p.Stdout)
+	err := server(core, p.Version, c.modern).Serve(ctx, parked(p.Stdin), p.Stdout)
 	c.log.Info("end", "cause", fmt.Sprint(err))
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && !errors.Is(err, errNobody):

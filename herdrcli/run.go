@@ -78,6 +78,12 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
+		// Nearly every child closes its stdout by exiting. Waiting for that first
+		// costs no thread, and does not keep a processor from other goroutines.
+		select {
+		case <-stdout.done:
+		case <-time.After(pipeGrace / 4):
+		}
 		group.started()
 	}()
 	select {

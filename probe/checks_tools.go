@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -179,9 +178,15 @@ func (t *trial) send(s *server, message string) (id, text string) {
 
 const hostile = "\x1b[201~\rrm -rf ~\x1b[31m\x07\x00 end"
 
-// rawControl finds what a terminal could act on, newlines apart.
-var rawControl = regexp.MustCompile(`[\x00-\x09\x0b-\x1f]`)
-var rawOther = regexp.MustCompile(`[\x7f\x{80}-\x{9f}\x{2028}\x{2029}]`)
+// rawControl reports C0, on which a terminal could act, newlines apart.
+func rawControl(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' })
+}
+
+// rawOther reports DEL, C1 and the separators of lines and paragraphs.
+func rawOther(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r >= 0x7f && r <= 0x9f || r == 0x2028 || r == 0x2029 })
+}
 
 func sendChecks() []Check {
 	return []Check{
@@ -261,7 +266,7 @@ func sendChecks() []Check {
 			s.success("herdr_link_send", `{"to":"reviewer","message":`+quote(hostile)+`}`)
 			t.must(len(t.calls("agent", "prompt")) == 1, "one prompt", t.commands("agent", "prompt"))
 			argv := t.commands("agent", "prompt")[0]
-			t.must(!rawControl.MatchString(argv[3]), "no raw control character", argv[3])
+			t.must(!rawControl(argv[3]), "no raw control character", argv[3])
 			t.is("the message", t.lastLine(t.arrive("w1:p2", 1)[0]).Message, hostile)
 		}},
 		{Name: "send/no-raw-c1", Own: true, Expects: "DEL, C1 controls and the line separators do not reach the prompt raw, either", run: func(t *trial) {
@@ -269,7 +274,7 @@ func sendChecks() []Check {
 			s := t.active()
 			s.success("herdr_link_send", `{"to":"reviewer","message":`+quote(message)+`}`)
 			text := t.commands("agent", "prompt")[0][3]
-			t.must(!rawOther.MatchString(text), "no raw DEL, C1 or separator", text)
+			t.must(!rawOther(text), "no raw DEL, C1 or separator", text)
 			t.is("the message", t.lastLine(t.arrive("w1:p2", 1)[0]).Message, message)
 		}},
 		{Name: "send/no-ids", Expects: "no id of a pane, tab, workspace or terminal is in the prompt or the answer", run: func(t *trial) {
@@ -357,7 +362,8 @@ func sendChecks() []Check {
 		}},
 		{Name: "send/too-long", Own: true, Expects: "a message of 200 KiB is SEND_FAILED with limit and size, and no prompt is run", run: func(t *trial) {
 			text := t.active().refuse("SEND_FAILED", "herdr_link_send", `{"to":"reviewer","message":"`+strings.Repeat("x", 200<<10)+`"}`)
-			t.must(regexp.MustCompile(`\d+.*\d+`).MatchString(text), "a reason with limit and size", text)
+			numbers := strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+			t.must(len(numbers) >= 2, "a reason with limit and size", text)
 			t.nothing("agent", "prompt")
 		}},
 		{Name: "send/long", Own: true, Expects: "a message of 100 KiB arrives whole", run: func(t *trial) {

@@ -105,7 +105,7 @@ func (t *trial) called(say func(string, ...any), s *server, tool, args string) m
 func (t *trial) arrived(say func(string, ...any), name, pane string) envelope.Envelope {
 	say("   Herdr types it into %s's pane and presses Enter 300 ms later. What arrives there, word for word:", name)
 	text := t.arrive(pane, 1)[0]
-	t.must(!rawControl.MatchString(text) && !rawOther.MatchString(text), "no control characters", text)
+	t.must(!rawControl(text) && !rawOther(text), "no control characters", text)
 	say("     | %s\n", strings.ReplaceAll(text, "\n", "\n     | "))
 	return t.lastLine(text)
 }
