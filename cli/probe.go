@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"text/tabwriter"
 
 	"herdr-link/probe"
@@ -41,7 +42,11 @@ promises, over stdio. Prints a line for each check, and exits 1 if one failed. Y
 				return fmt.Errorf("herdr-link: this program cannot find itself: %w", err)
 			}
 			o := probe.Options{Checks: checks, Command: args, Own: own, Home: true, Environ: p.Environ, Herdr: self}
-			if len(args) == 0 {
+			if len(args) > 0 {
+				if _, err := exec.LookPath(args[0]); err != nil {
+					return usagef("%.64q cannot be started; checks are selected with --run", args[0])
+				}
+			} else {
 				o.Command, o.Own, o.Home = []string{self}, true, false
 			}
 			report, err := probe.Run(ctx, o, p.Stdout)
