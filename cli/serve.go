@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
+	"time"
 
 	"herdr-link/link"
 	"herdr-link/mcp"
@@ -56,6 +58,9 @@ const heapGrowth = 40
 
 func serve(ctx context.Context, p *Process, c *config) error {
 	debug.SetGCPercent(heapGrowth)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go leaveDeafHost(ctx, p.Stdin, stop)
 	core := c.core(p)
 	c.log.Info("start", "version", p.Version, "inside", core.Inside())
 	err := server(core, p.Version, c.modern).Serve(ctx, parked(p.Stdin), p.Stdout)
@@ -65,6 +70,29 @@ func serve(ctx context.Context, p *Process, c *config) error {
 		return nil
 	}
 	return errSaid // whoever read stdout is gone; there is nobody to tell
+}
+
+// deafTime is how long a host that has closed stdin may take to read its answers:
+// a little longer than the longest call.
+const deafTime = 46 * time.Second
+
+// leaveDeafHost stops everything some time after stdin has been closed. The
+// server itself does not see that while it waits for its answers to be read.
+func leaveDeafHost(ctx context.Context, stdin *os.File, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for !broken(stdin) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(deafTime):
+		stop(errNobody)
+	}
 }
 
 func server(core *link.Link, version string, modern bool) *mcp.Server {

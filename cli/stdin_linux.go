@@ -39,13 +39,13 @@ type parkedReader struct {
 }
 
 func (r *parkedReader) Read(p []byte) (int, error) {
-	err := r.ready.Read(func(set uintptr) bool {
+	_ = r.ready.Read(func(set uintptr) bool {
 		var events [1]syscall.EpollEvent
 		n, err := syscall.EpollWait(int(set), events[:], 0)
-		return n > 0 || err != nil && err != syscall.EINTR
-	})
-	if err != nil {
-		return 0, err
-	}
+		for err == syscall.EINTR {
+			n, err = syscall.EpollWait(int(set), events[:], 0)
+		}
+		return n != 0 // also if it cannot be told
+	}) // where Go cannot poll the set, the Read below waits
 	return r.f.Read(p)
 }

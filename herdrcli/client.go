@@ -1,5 +1,5 @@
 // Package herdrcli runs the herdr command line: argv only, bounded in time and
-// output, in a process group that never outlives the call. It also has the
+// output, in a process group that is killed when the call ends. It also has the
 // lock that keeps two writers from typing into one pane at once.
 //
 // It decodes what Herdr answers and classifies how a call failed. It knows

@@ -41,9 +41,12 @@ func (g *group) kill() error {
 	return err
 }
 
-// started waits until the leader has exited, and kills what it left behind
-// before it is reaped: until then nobody else can get its id.
-func (g *group) started() {
+// adopt does nothing: the child has made the group itself.
+func (g *group) adopt() {}
+
+// wait waits until the leader has exited, and kills what it left behind before
+// it is reaped: until then nobody else can get its id.
+func (g *group) wait() {
 	waitExited(g.cmd.Process.Pid)
 	_ = g.kill()
 	g.mu.Lock()

@@ -61,13 +61,18 @@ func (g *group) kill() error {
 	return g.cmd.Process.Kill()
 }
 
-// started puts the child into its job, waits until it has exited, and kills
-// what it left behind.
-func (g *group) started() {
+// adopt puts the child into its job.
+func (g *group) adopt() {
 	_ = g.cmd.Process.WithHandle(func(handle uintptr) {
 		if g.job != 0 {
 			assignProcessToJobObject.Call(uintptr(g.job), handle)
 		}
+	})
+}
+
+// wait waits until the child has exited, and kills what it left behind.
+func (g *group) wait() {
+	_ = g.cmd.Process.WithHandle(func(handle uintptr) {
 		_, _ = syscall.WaitForSingleObject(syscall.Handle(handle), syscall.INFINITE)
 	})
 	g.mu.Lock()

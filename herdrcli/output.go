@@ -57,14 +57,14 @@ func (o *output) keep(p []byte) {
 	}
 }
 
-// finish returns when all has been read that the child wrote. Its whole group
-// is dead: who holds the pipe open now has left the group, and is not waited
-// for.
-func (o *output) finish() {
+// finish returns when all has been read that the child wrote, or when grace is
+// over, with what stands in the pipe then. The child's group has been killed:
+// who holds the pipe open now has left the group, and is not waited for.
+func (o *output) finish(grace <-chan struct{}) {
 	select {
 	case <-o.done:
 		return
-	case <-time.After(pipeGrace):
+	case <-grace:
 	}
 	if o.r.SetReadDeadline(time.Unix(1, 0)) != nil { // this system has none for pipes
 		_ = o.r.Close()

@@ -73,6 +73,7 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 		return ErrBinary
 	}
 	e.Started = true
+	group.adopt()
 	stdout.read()
 	stderr.read()
 	exited := make(chan struct{})
@@ -84,7 +85,7 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 		case <-stdout.done:
 		case <-time.After(pipeGrace / 4):
 		}
-		group.started()
+		group.wait()
 	}()
 	select {
 	case <-exited:
@@ -103,15 +104,19 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 			return cause(ctx)
 		}
 	}
-	err := cmd.Wait()
-	stdout.finish()
-	stderr.finish()
-	if ctx.Err() != nil {
-		return cause(ctx)
-	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	_ = cmd.Wait() // ProcessState has all that it says
+	over := ctx.Err() != nil
+	grace, release := context.WithTimeout(context.Background(), pipeGrace)
+	defer release()
+	stdout.finish(grace.Done())
+	stderr.finish(grace.Done())
+	switch {
+	case errors.Is(context.Cause(ctx), ErrOutput): // too much of it
 		return ErrOutput
+	case cmd.ProcessState == nil:
+		return ErrOutput
+	case over && !cmd.ProcessState.Success(): // what ended well in the last moment counts
+		return cause(ctx)
 	}
 	e.Exit = cmd.ProcessState.ExitCode()
 	return nil

@@ -44,7 +44,8 @@ func NewConn(h Handler) *Conn {
 	}
 }
 
-// Ended is closed when the input has ended; answers may still follow.
+// Ended is closed when no more requests begin: the input has ended, or Serve is
+// about to. Answers may still follow.
 func (c *Conn) Ended() <-chan struct{} { return c.ended }
 
 // Serve answers the messages on r until it ends, then waits for those in

@@ -131,6 +131,9 @@ func (l *Link) detect(ctx context.Context, herdr *herdrcli.Client) (self herdrcl
 // unnamed lets only NOT_IN_HERDR through; whatever else kept the caller from
 // having a name is that it has none.
 func unnamed(err error) error {
+	if errors.Is(err, herdrcli.ErrLockBusy) {
+		return errUnnamed
+	}
 	var f *Fault
 	if err == nil || errors.As(fault(err), &f) && f.Code == notInHerdr {
 		return err

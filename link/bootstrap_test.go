@@ -357,3 +357,20 @@ func TestSendUnnamed(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", self, peers, err)
 	}
 }
+
+// Who is written to for half a minute cannot be named meanwhile, and is unnamed
+// then: Herdr is there.
+func TestBootstrapBusy(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	l := s.in("w1:p3")
+	synctest.Test(t, func(t *testing.T) {
+		lock := s.lock("w1:p3")
+		defer lock.Release()
+		_, err := l.Bootstrap(t.Context())
+		wantFault(t, err, errUnnamed)
+	})
+	if s.ran("agent rename") != 0 {
+		t.Errorf("renamed: %q", s.calls())
+	}
+}

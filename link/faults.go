@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"herdr-link/herdrcli"
 )
@@ -152,5 +151,5 @@ func TooLong(size int) error { return fault(&tooLong{size}) }
 
 // invalid is the fault of an argument that is missing or of the wrong kind.
 func invalid(code, argument, valid string) *Fault {
-	return &Fault{code, strings.TrimSpace(argument + " must be " + valid)}
+	return &Fault{code, argument + " must be " + valid}
 }

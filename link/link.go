@@ -225,13 +225,11 @@ func (l *Link) lookAgain(ctx context.Context, herdr *herdrcli.Client, a act, mea
 	if a.message && s.unnamed() {
 		return s, errUnnamed
 	}
-	if err := a.decide(s); err != nil {
-		return s, err
-	}
-	if s.target.TerminalID != meant.TerminalID || meant.TerminalID == "" && s.target.PaneID != meant.PaneID {
+	if s.targetErr == nil &&
+		(s.target.TerminalID != meant.TerminalID || meant.TerminalID == "" && s.target.PaneID != meant.PaneID) {
 		return s, errNoPeer // somebody else has the name now
 	}
-	return s, nil
+	return s, a.decide(s)
 }
 
 func (s sides) unnamed() bool { return s.selfErr != nil || !envelope.ValidName(s.self.Name) }

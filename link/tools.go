@@ -222,6 +222,9 @@ func (l *Link) begin(understand newCall) func(*mcp.Session, mcp.Args) mcp.Call {
 			}
 			result := mcp.Structured(object)
 			if owed := s.Settle(); owed || activated {
+				if ctx.Err() != nil {
+					s.Owe() // cancelled: nobody will see this answer
+				}
 				result.Structured = withContract(object, l.Contract())
 				result.Text = append(result.Text, l.Contract())
 			}

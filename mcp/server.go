@@ -57,8 +57,8 @@ type Server struct {
 	Initialized func(ctx context.Context)
 }
 
-// A Session is the state of one connection. But for Owe and Settle, it is used only while
-// requests begin, so it needs no lock.
+// A Session is the state of one connection. What a tool may see and change of it
+// is used only while requests begin, so it needs no lock, but for Owe and Settle.
 type Session struct {
 	server  *Server
 	conn    *jsonrpc.Conn
