@@ -65,7 +65,7 @@ var scenes = []struct {
 	  pane-get.agent pane-get.legacy-id pane-get.missing pane-get.name pane-get.plain-shell
 	  session.bad-name session.env-ignored session.env-unknown session.flag-wins
 	  socket.directory socket.missing-file socket.missing-parent socket.regular-file socket.relative socket.stale socket.stale-prompt
-	  socket.too-long socket.unset`, func(*World) {}},
+	  socket.too-long socket.unset socket.stale-status status.json`, func(*World) {}},
 
 	{"agent-get.blocked agent-prompt.to-blocked", func(w *World) { w.Pane("w1:p1").Agent.Status = Blocked }},
 	{"agent-prompt.to-working env.none", func(w *World) { work(w.Pane("w1:p1")) }},
@@ -96,6 +96,12 @@ var scenes = []struct {
 		report(w, Agent{Kind: "claude", Name: "newbie", Status: Idle, Ready: true, Started: true}).Title = "✳ ready"
 	}},
 
+	{"pane-process-info.ok", func(w *World) {
+		p := w.Pane("w1:p1")
+		p.Shell = 7461
+		p.Foreground = []Process{{8056, "claude", []string{"/usr/bin/python3", "/home/user/bin/claude"}, p.Cwd}}
+	}},
+
 	{"agent-get.pane-closed agent-prompt.pane-closed", func(w *World) { w.close(w.AddPane("w1", "claude", "victim")) }},
 	{"pane-get.closed pane-close.closed", func(w *World) { w.close(scratch(w)) }},
 	{"pane-close.ok", func(w *World) { scratch(w) }},
@@ -123,8 +129,8 @@ var scenes = []struct {
 	}},
 
 	{`server-down.agent-get server-down.agent-list server-down.agent-prompt server-down.agent-rename server-down.pane-close
-	  server-killed.agent-get`, fault(Fault{Kind: Down})},
-	{"protocol.server-newer", fault(Fault{Kind: Mismatch})},
+	  server-down.status server-killed.agent-get`, fault(Fault{Kind: Down})},
+	{"protocol.server-newer protocol.server-newer-status", fault(Fault{Kind: Mismatch})},
 	{"protocol.server-older protocol.server-older-prompt", fault(Fault{Kind: Mismatch, Protocol: 19})},
 	{"protocol.empty-response protocol.dies-after-ping", fault(Fault{Kind: Debug})},
 	{"protocol.closed-at-once", fault(Fault{Kind: Debug, Text: `Os { code: 104, kind: ConnectionReset, message: "Connection reset by peer" }`})},
@@ -261,6 +267,7 @@ func neutral(text string) string {
 		{`"(revision|state_change_seq)":[0-9]+`, `"$1":0`},
 		{`"(cwd|foreground_cwd)":"/[^"]*"`, `"$1":"/x"`},
 		{` cwd=/\S+`, ` cwd=/x`},
+		{`"binary":"[^"]*"`, `"binary":"/x"`},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
 	}

@@ -33,11 +33,14 @@ func commands() []command {
 		{[]string{"agent", "rename"}, "usage: herdr agent rename <target> <name>|--clear", parseAgentRename},
 		{[]string{"pane", "get"}, "usage: herdr pane get <pane_id>", parsePaneGet},
 		{[]string{"pane", "close"}, "usage: herdr pane close <pane_id>", parsePaneClose},
+		{[]string{"pane", "process-info"}, "", parseProcessInfo},
 	}
 }
 
 // id is what Herdr's client calls its request.
-func (c command) id() string { return "cli:" + strings.Join(c.words, ":") }
+func (c command) id() string {
+	return "cli:" + strings.ReplaceAll(strings.Join(c.words, ":"), "-", "_")
+}
 
 func parseAgentList(c command, args []string) (request, error) {
 	if len(args) != 0 {

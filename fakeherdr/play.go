@@ -65,6 +65,9 @@ func (c *call) play(argv []string) int {
 			return c.end(cmd.id(), result, err)
 		}
 	}
+	if len(args) > 0 && args[0] == "status" {
+		return c.status(session)
+	}
 	return c.other()
 }
 
@@ -109,7 +112,7 @@ func (c *call) other() int {
 		if err := c.after(); err != nil {
 			return c.finish("", nil, err)
 		}
-		return c.say(0, "herdr "+w.Version+".0\n", "")
+		return c.say(0, "herdr "+w.client()+"\n", "")
 	}
 	switch {
 	case len(c.args) == 0:
@@ -158,4 +161,5 @@ const agentUsage = `herdr agent commands:
 const paneUsage = `herdr pane commands:
   herdr pane get <pane_id>
   herdr pane close <pane_id>
+  herdr pane process-info [--pane ID|--current]
 `

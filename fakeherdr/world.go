@@ -23,6 +23,7 @@ const (
 // one likes in the snapshot of [Scene.World].
 type World struct {
 	Version    string        // "0.8", or "0.9": prompts to blocked agents are refused
+	Client     string        // what the program says of its own version; empty: Version and ".0"
 	EnterDelay time.Duration // from a prompt's text to its Enter; 0: no pause at all
 
 	Workspaces []*Workspace
@@ -60,6 +61,9 @@ type Pane struct {
 
 	Agent      *Agent // nil: a plain shell
 	LastStatus string // what pane get says without an agent; empty: unknown
+
+	Shell      int       // process id of the pane's first process; 0: not known
+	Foreground []Process // the first one leads the group
 
 	ClosedAt time.Time // set on those in World.Closed
 }
