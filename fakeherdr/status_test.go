@@ -32,7 +32,7 @@ func TestStatus(t *testing.T) {
 			err: `{"error":{"code":"pane_not_found","message":"pane not found"},"id":"cli:pane:process_info"}` + "\n"},
 		"nothing known": {args: []string{"pane", "process-info", "--pane", "w1:p4"},
 			out: []string{`{"id":"cli:pane:process_info","result":{"process_info":{"pane_id":"w1:p4"},"type":"pane_process_info"}}`}},
-		"old id": {setup: func(w *World) { move(w) }, args: []string{"pane", "process-info", "--pane", "w6:p3"}, out: []string{`"pane_id":"w2:p2"`}},
+		"old id":  {setup: func(w *World) { move(w) }, args: []string{"pane", "process-info", "--pane", "w6:p3"}, out: []string{`"pane_id":"w2:p2"`}},
 		"no pane": {args: []string{"pane", "process-info", "--pane"}, exit: 2, err: "missing value for --pane\n"},
 		"option":  {args: []string{"pane", "process-info", "--x"}, exit: 2, err: "unknown option: --x\n"},
 		"down": {setup: fault(Fault{Kind: Down}), args: []string{"pane", "process-info", "--pane", "w1:p1"}, exit: 1,

@@ -9,7 +9,8 @@ import (
 // An Agent is Herdr's record of an agent in a pane, as far as it is needed
 // here. Ids are opaque; a missing value is "".
 type Agent struct {
-	Name        string `json:"name"` // absent until somebody names the agent
+	Name        string `json:"name"`  // absent until somebody names the agent
+	Kind        string `json:"agent"` // such as claude
 	Status      string `json:"agent_status"`
 	PaneID      string `json:"pane_id"`
 	WorkspaceID string `json:"workspace_id"`

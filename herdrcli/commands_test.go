@@ -21,7 +21,7 @@ func TestCommands(t *testing.T) {
 	}
 	lead, reviewer := w.Pane("w1:p1"), w.Pane("w1:p2")
 	record := func(p *fakeherdr.Pane) Agent {
-		return Agent{Name: p.Agent.Name, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal}
+		return Agent{Name: p.Agent.Name, Kind: p.Agent.Kind, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal}
 	}
 	ctx := t.Context()
 

@@ -86,12 +86,60 @@ func lockName(a Agent, socket string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (l *Locks) open(name string) (*os.File, error) {
+// folders returns the folder of the locks, and the one above it, which is ours
+// as well.
+func (l *Locks) folders() (base, dir string, err error) {
 	if !filepath.IsAbs(l.home) {
-		return nil, errors.New("no home folder to lock in")
+		return "", "", errors.New("no home folder to lock in")
 	}
-	base := filepath.Join(l.home, ".local", "state", "herdr-link")
-	dir := filepath.Join(base, "locks")
+	base = filepath.Join(l.home, ".local", "state", "herdr-link")
+	return base, filepath.Join(base, "locks"), nil
+}
+
+// Look says where the locks are and why there can be none, if so. there is dir,
+// or the folder that is there already and in which dir is going to be made.
+// Nothing is made or changed, and whether one may write in there is not looked at.
+func (l *Locks) Look() (dir, there string, err error) {
+	base, dir, err := l.folders()
+	if err != nil {
+		return "", "", err
+	}
+	for _, d := range []string{base, dir} {
+		info, err := os.Lstat(d)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err == nil {
+			err = private(info)
+		}
+		if err != nil {
+			return dir, "", err
+		}
+	}
+	for there = dir; ; there = filepath.Dir(there) {
+		switch info, err := os.Stat(there); {
+		case err == nil && info.IsDir():
+			return dir, there, nil
+		case err == nil:
+			return dir, "", fmt.Errorf("%s is not a folder", there)
+		case isLink(there):
+			return dir, "", fmt.Errorf("%s is a link to nothing", there)
+		case !errors.Is(err, fs.ErrNotExist) || there == filepath.Dir(there):
+			return dir, "", err
+		}
+	}
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+func (l *Locks) open(name string) (*os.File, error) {
+	base, dir, err := l.folders()
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
