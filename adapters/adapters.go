@@ -60,3 +60,14 @@ func Mark(file []byte) (version string, ours bool) {
 	_, err := d.Token()
 	return version, err == io.EOF
 }
+
+// Program returns the program that an adapter made by this package starts, or "".
+func Program(file []byte) (path string) {
+	const before = "\nconst PROGRAM = "
+	_, rest, _ := bytes.Cut(file, []byte(before))
+	line, _, found := bytes.Cut(rest, []byte(";\n"))
+	if !found || json.Unmarshal(line, &path) != nil {
+		return ""
+	}
+	return path
+}

@@ -40,6 +40,18 @@ func TestPlaceholders(t *testing.T) {
 			if bytes.ContainsAny(found[0][1], "\u2028\u2029\n\r") {
 				t.Errorf("%s: %q has a line's end in it", host, path)
 			}
+			if got := Program(text); got != path {
+				t.Errorf("%s: the program of %q is %q", host, path, got)
+			}
+		}
+	}
+}
+
+func TestNoProgram(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "const PROGRAM = 1;", "\nconst PROGRAM = \"a\"\n", "\nconst PROGRAM = x;\n", "\nconst PROGRAM = 1;\n"} {
+		if got := Program([]byte(text)); got != "" {
+			t.Errorf("%q: %q", text, got)
 		}
 	}
 }

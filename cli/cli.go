@@ -56,6 +56,7 @@ func commands() []command {
 		installCommand(),
 		uninstallCommand(),
 		statusCommand(),
+		doctorCommand(),
 		hintCommand(),
 		probeCommand(),
 		demoCommand(),

@@ -85,15 +85,8 @@ func (m Machine) Found(h Host) bool {
 	if h.Why != "" {
 		return false
 	}
-	for _, name := range h.programs {
-		for _, dir := range filepath.SplitList(m.Getenv("PATH")) {
-			if !filepath.IsAbs(dir) {
-				continue
-			}
-			if _, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-				return true
-			}
-		}
+	if m.program(h.programs) != "" {
+		return true
 	}
 	for _, p := range []paths{h.folder, h.file} {
 		if path := m.pick(p); path != "" && exists(path) {
@@ -101,6 +94,21 @@ func (m Machine) Found(h Host) bool {
 		}
 	}
 	return false
+}
+
+// program returns the path of the first of the programs that is on PATH, or "".
+func (m Machine) program(names []string) string {
+	for _, name := range names {
+		for _, dir := range filepath.SplitList(m.Getenv("PATH")) {
+			if !filepath.IsAbs(dir) {
+				continue
+			}
+			if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return path
+			}
+		}
+	}
+	return ""
 }
 
 // Stays says why a program's path is not one to be kept in a configuration: it

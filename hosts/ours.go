@@ -13,7 +13,7 @@ func ours(v any) bool {
 	}
 	words := commandOf(e)
 	for len(words) > 0 {
-		switch base(words[0]) {
+		switch Base(words[0]) {
 		case "herdr-link":
 			return true
 		case "cmd":
@@ -46,8 +46,8 @@ func commandOf(e map[string]any) (words []string) {
 	return words
 }
 
-// base is a program's name without its folder, on whatever system.
-func base(program string) string {
+// Base is a program's name without its folder, on whatever system.
+func Base(program string) string {
 	name := program[strings.LastIndexAny(program, `/\`)+1:]
 	for _, ext := range []string{".exe", ".cmd", ".bat"} {
 		if n := len(name) - len(ext); n > 0 && strings.EqualFold(name[n:], ext) {
@@ -55,4 +55,18 @@ func base(program string) string {
 		}
 	}
 	return name
+}
+
+// environmentOf returns the variables that an entry gives to its server.
+func environmentOf(e map[string]any) map[string]string {
+	all := map[string]string{}
+	for _, name := range []string{"env", "environment", "envs"} {
+		m, _ := e[name].(map[string]any)
+		for k, v := range m {
+			if s, ok := v.(string); ok {
+				all[k] = s
+			}
+		}
+	}
+	return all
 }

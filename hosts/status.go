@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"herdr-link/adapters"
 )
@@ -20,6 +21,12 @@ type Status struct {
 	File    string   `json:"file,omitempty"`
 	Refresh string   `json:"refreshes_tools,omitempty"`
 	Remarks []string `json:"remarks,omitempty"`
+
+	entry   map[string]any // ours, in the host's file
+	adapter bool           // ours is there
+	program string         // that one of the two starts
+	gone    bool           // and that is not there
+	doubled bool           // one of the remarks is about a second registration
 }
 
 // Status looks at the host's files. With o.Project these are the project's.
@@ -31,21 +38,24 @@ func (m Machine) Status(h Host, o Options) Status {
 		remark("%s", h.Why)
 		return s
 	}
-	adapted := false
 	if h.adapter != nil {
 		if file, err := m.place(h.adapter.file, h.adapter.project, o); err == nil {
-			text, err := os.ReadFile(file)
+			text, err := read(file)
 			if err == nil {
 				version, mine := adapters.Mark(text)
-				s.File = file
-				switch adapted = mine; {
-				case !mine:
+				s.File, s.State = file, "current"
+				if s.adapter = mine; mine {
+					s.program = adapters.Program(text)
+				}
+				if !mine {
 					s.State = "foreign"
-				case version != o.Version:
+				} else if version != o.Version {
 					s.State = "old"
 					remark("the adapter is of version %s", version)
-				default:
-					s.State = "current"
+				}
+				if s.gone = mine && missing(s.program); s.gone {
+					s.State = "old"
+					remark("its program is not there: %s", s.program)
 				}
 			}
 		}
@@ -55,7 +65,7 @@ func (m Machine) Status(h Host, o Options) Status {
 		remark("%v", err)
 		return s
 	}
-	text, err := os.ReadFile(file)
+	text, err := read(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return s
@@ -72,35 +82,91 @@ func (m Machine) Status(h Host, o Options) Status {
 		return s
 	}
 	if _, second, err := k.get(text, append(slices.Clone(h.path), "herdr-link")); err == nil && second {
+		s.doubled = true
 		remark("%s, in %s", secondEntry, file)
 	}
 	if !found {
 		return s
 	}
-	if adapted {
-		remark("there is an entry beside the adapter, in %s", file)
+	if ours(v) {
+		s.entry = v.(map[string]any)
+	}
+	if s.adapter {
+		if s.entry == nil || offersLink(s.entry) {
+			s.doubled = true
+			remark("there is an entry beside the adapter, in %s", file)
+		}
 		return s
 	}
 	s.File = file
-	if !ours(v) {
+	if s.entry == nil {
 		s.State = "foreign"
 		return s
 	}
-	s.State = "current"
-	for _, problem := range m.outdated(h, o, v.(map[string]any)) {
+	s.State, s.program = "current", commandOf(s.entry)[0]
+	s.gone = missing(s.program)
+	for _, problem := range outdated(h, s.entry) {
 		s.State = "old"
 		remark("%s", problem)
 	}
 	return s
 }
 
-// outdated says what is wrong with an entry of ours.
-func (m Machine) outdated(h Host, o Options, e map[string]any) (problems []string) {
+// maxFile is more than any host's configuration has, in bytes.
+const maxFile = 64 << 20
+
+// read reads a file that anybody may have put there: only a regular one, so
+// that it comes to an end.
+func read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, &fileError{file, errors.New("it is not a regular file")}
+	case info.Size() > maxFile:
+		return nil, &fileError{file, errors.New("it is too large to be read")}
+	}
+	return os.ReadFile(file)
+}
+
+// missing reports whether a program's absolute path leads to none.
+func missing(program string) bool {
+	info, err := os.Stat(program)
+	return filepath.IsAbs(program) && (err != nil || info.IsDir())
+}
+
+// offersLink reports whether the server that an entry starts has the tools that
+// an adapter has, too.
+func offersLink(e map[string]any) bool {
+	list := "link"
+	if v := environmentOf(e)["HERDR_LINK_TOOLSETS"]; v != "" {
+		list = v
+	}
 	words := commandOf(e)
-	if filepath.IsAbs(words[0]) {
-		if info, err := os.Stat(words[0]); err != nil || info.IsDir() {
-			problems = append(problems, "its program is not there: "+words[0])
+	for i, w := range words {
+		name, value, joined := strings.Cut(w, "=")
+		switch {
+		case strings.TrimLeft(name, "-") != "toolsets" || name[0] != '-':
+		case joined:
+			list = value
+		case i+1 < len(words):
+			list = words[i+1]
 		}
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(name) == "link" {
+			return true
+		}
+	}
+	return false
+}
+
+// outdated says what is wrong with an entry of ours.
+func outdated(h Host, e map[string]any) (problems []string) {
+	words := commandOf(e)
+	if missing(words[0]) {
+		problems = append(problems, "its program is not there: "+words[0])
 	}
 	if h.onlyOnce() && !slices.Contains(words, "--eager") {
 		problems = append(problems, "--eager is missing: the host lists tools only once")

@@ -28,6 +28,7 @@ type Host struct {
 
 	tool    string // what the model sees, with %s for herdr_link
 	refresh string // whether the host lists the tools again: yes, no, not known
+	passes  string // of its environment to a server: all, named (what the entry names), or "" if that is not known
 	todo    string // what the user does after install
 	notes   []string
 	source  string // where all this is from
@@ -151,7 +152,7 @@ var table = []Host{
 		grant: &grant{file: everywhere("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"), project: []string{".claude/settings.json"},
 			path: []string{"permissions", "allow"}, rules: prefixed("mcp__herdr_link__")},
 		hook: &hook{file: everywhere("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"), path: []string{"hooks", "SessionStart"}, make: sessionStart},
-		tool: "mcp__herdr_link__%s", refresh: "yes", todo: "start a new session",
+		tool: "mcp__herdr_link__%s", refresh: "yes", passes: "all", todo: "start a new session",
 		notes: []string{
 			"A server of a project's .mcp.json stays pending until it is approved once.",
 			"From 2.1.332 on the model finds MCP tools by its tool search; a member `\"alwaysLoad\": true` puts the gateway in front of it.",
@@ -167,7 +168,7 @@ var table = []Host{
 		},
 		grant: &grant{tables: true},
 		hook:  &hook{file: everywhere("$CODEX_HOME/hooks.json", "~/.codex/hooks.json"), path: []string{"hooks", "SessionStart"}, make: sessionStart},
-		tool:  "mcp__herdr_link, function %s", refresh: "no", todo: "restart it",
+		tool:  "mcp__herdr_link, function %s", refresh: "no", passes: "named", todo: "restart it",
 		notes: []string{
 			"It hands a server only the variables that `env_vars` names: without them every call is NOT_IN_HERDR.",
 			"A project's file counts only in a trusted folder. A hook runs only after it was reviewed there with /hooks.",
@@ -182,8 +183,12 @@ var table = []Host{
 		format: "json", path: []string{"mcp"}, project: []string{"?opencode.json", "?opencode.jsonc", "opencode.json"}, form: inOne,
 		adapter: &adapterFile{file: everywhere("$XDG_CONFIG_HOME/opencode/plugins/herdr-link.js", "~/.config/opencode/plugins/herdr-link.js"),
 			project: []string{".opencode/plugins/herdr-link.js"}, text: adapters.OpenCode},
-		tool: "herdr_link_%s; with the plugin herdr_link", refresh: "yes", todo: "restart it",
-		notes:  []string{"MCP tools are not asked for, as long as `permission` does not say so.", "A call ends after 60 seconds."},
+		tool: "herdr_link_%s; with the plugin herdr_link", refresh: "yes", passes: "all", todo: "restart it",
+		notes: []string{
+			"MCP tools are not asked for, as long as `permission` does not say so.",
+			"A call ends after 60 seconds.",
+			"With any plugin it installs a package of its own at its first start, before the first prompt: about 70 seconds without network. `--mcp` needs no plugin.",
+		},
 		source: "`opencode mcp list` of 1.18.33, run",
 	},
 	{
@@ -193,7 +198,7 @@ var table = []Host{
 		form: func(c Command) object { return append(simple(c), member{"exposure", "direct"}) },
 		adapter: &adapterFile{file: everywhere("$PI_CODING_AGENT_DIR/extensions/herdr-link/index.ts", "~/.pi/agent/extensions/herdr-link/index.ts"),
 			project: []string{".pi/extensions/herdr-link/index.ts"}, text: adapters.Pi},
-		tool: "mcp__herdr_link__%s; with the extension herdr_link", refresh: "yes", todo: "restart it",
+		tool: "mcp__herdr_link__%s; with the extension herdr_link", refresh: "yes", passes: "all", todo: "restart it",
 		notes:  []string{"Only 1.6 and newer have MCP; the extension runs in 0.73, too.", "Without `\"exposure\": \"direct\"` the model sees no tool of a server, only a script that can call them."},
 		source: "`pi mcp add` of 1.6.0, run; its docs/environment-variables.md",
 	},
@@ -203,7 +208,7 @@ var table = []Host{
 		format: "json", path: []string{"mcpServers"}, project: []string{".gemini/settings.json"}, form: simple,
 		grant: &grant{file: everywhere("$GEMINI_CLI_HOME/.gemini/policies/herdr-link.toml", "~/.gemini/policies/herdr-link.toml"),
 			text: grantMark + "[[rule]]\nmcpName = \"herdr_link\"\ntoolName = [\"herdr_link\", \"herdr_link_peers\", \"herdr_link_send\"]\ndecision = \"allow\"\npriority = 100\n"},
-		tool: "mcp_herdr_link_%s", refresh: "yes", todo: "restart it; servers run in trusted folders only",
+		tool: "mcp_herdr_link_%s", refresh: "yes", passes: "all", todo: "restart it; servers run in trusted folders only",
 		notes: []string{
 			"In a folder that is not trusted even the user's servers are switched off.",
 			"`\"trust\": true` in the entry would let agents close panes unasked, so --allow writes a policy for three tools instead.",
@@ -225,14 +230,14 @@ var table = []Host{
 		Name: "qwen", Title: "Qwen Code", programs: []string{"qwen"},
 		folder: everywhere("~/.qwen"), file: everywhere("~/.qwen/settings.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".qwen/settings.json"}, form: simple,
-		tool: "mcp__herdr_link__%s", refresh: "no", todo: "restart it, and approve each tool once",
+		tool: "mcp__herdr_link__%s", refresh: "no", passes: "all", todo: "restart it, and approve each tool once",
 		source: "`qwen mcp add` of 0.24.4",
 	},
 	{
 		Name: "kimi", Title: "Kimi Code", programs: []string{"kimi"},
 		folder: everywhere("$KIMI_CODE_HOME", "~/.kimi-code"), file: everywhere("$KIMI_CODE_HOME/mcp.json", "~/.kimi-code/mcp.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".kimi-code/mcp.json"}, form: simple,
-		tool: "mcp__herdr_link__%s", refresh: "no", todo: "restart it, and approve each tool once",
+		tool: "mcp__herdr_link__%s", refresh: "no", passes: "all", todo: "restart it, and approve each tool once",
 		notes:  []string{"It does not show a server's instructions to the model.", "A call ends after 60 seconds."},
 		source: "moonshotai.github.io/kimi-code/zh/customization/mcp; 2.1.0 was run",
 	},
@@ -262,7 +267,7 @@ var table = []Host{
 		Name: "cursor", Title: "Cursor", programs: []string{"cursor", "cursor-agent"},
 		folder: everywhere("~/.cursor"), file: everywhere("~/.cursor/mcp.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".cursor/mcp.json"}, form: forwarding("${env:", "}"),
-		tool: "%s (not verified)", refresh: "not known", todo: "restart it, and approve each tool once",
+		tool: "%s (not verified)", refresh: "not known", passes: "named", todo: "restart it, and approve each tool once",
 		notes:  []string{"It hands a server only a short list of variables, so the entry names Herdr's."},
 		source: "cursor.com/docs/context/mcp; github.com/boozedog/pi-codemode/issues/74",
 	},
@@ -272,7 +277,7 @@ var table = []Host{
 		file: paths{all: []string{"$XDG_CONFIG_HOME/Code/User/mcp.json", "~/.config/Code/User/mcp.json"}, darwin: []string{"~/Library/Application Support/Code/User/mcp.json"},
 			windows: []string{"$APPDATA/Code/User/mcp.json"}},
 		format: "json", path: []string{"servers"}, project: []string{".vscode/mcp.json"}, form: typed("stdio"),
-		tool: "%s (not verified)", refresh: "yes, at times for the next prompt", todo: "start the server with MCP: List Servers, and trust it",
+		tool: "%s (not verified)", refresh: "yes, at times for the next prompt", passes: "all", todo: "start the server with MCP: List Servers, and trust it",
 		notes: []string{
 			"It is of use only if VS Code itself was started in a pane of Herdr: a server gets the editor's environment.",
 			"Tools that it does not show are remembered: MCP: Reset Cached Tools.",
@@ -325,7 +330,7 @@ var table = []Host{
 		Name: "hermes", Title: "Hermes Agent", programs: []string{"hermes"},
 		folder: everywhere("$HERMES_HOME", "~/.hermes"), file: everywhere("$HERMES_HOME/config.yaml", "~/.hermes/config.yaml"),
 		format: "yaml", path: []string{"mcp_servers"}, form: forwarding("${", "}"),
-		tool: "mcp_herdr_link_%s", refresh: "not known", todo: "restart it",
+		tool: "mcp_herdr_link_%s", refresh: "not known", passes: "named", todo: "restart it",
 		notes:  []string{"It hands a server only a short list of variables, so the entry names Herdr's."},
 		source: "hermes-agent.nousresearch.com/docs/user-guide/features/mcp",
 	},
