@@ -66,6 +66,22 @@ func TestReadmeIsComplete(t *testing.T) {
 	}
 }
 
+// Herdr's plugin has these actions, and each runs a command that there is.
+func TestPluginActions(t *testing.T) {
+	t.Parallel()
+	help, _, _ := run(t, inPane(t, nil, ""), "", "--help")
+	var got []string
+	for _, a := range regexp.MustCompile(`(?m)^id = "(.+)"\ntitle = ".+"\ncontexts = \[.+\]\ncommand = \["build/herdr-link", "(.+)"\]$`).FindAllStringSubmatch(readFile(t, "herdr-plugin.toml"), -1) {
+		got = append(got, a[1])
+		if a[1] != a[2] || !strings.Contains(help, "\n  "+a[2]+" ") {
+			t.Errorf("the action %s runs %s", a[1], a[2])
+		}
+	}
+	if want := []string{"doctor", "peers", "install"}; !slices.Equal(got, want) {
+		t.Errorf("actions %q, not %q", got, want)
+	}
+}
+
 // A promise of docs/performance.md that needs no clock.
 func TestBinarySize(t *testing.T) {
 	t.Parallel()

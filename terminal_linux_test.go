@@ -15,6 +15,13 @@ import (
 // openTerminal opens a pseudo-terminal and returns the end that a program has.
 func openTerminal(t *testing.T) *os.File {
 	t.Helper()
+	_, terminal := openPair(t)
+	return terminal
+}
+
+// openPair opens a pseudo-terminal and returns both ends.
+func openPair(t *testing.T) (master, terminal *os.File) {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no pseudo-terminals here: ", err)
@@ -28,12 +35,12 @@ func openTerminal(t *testing.T) *os.File {
 	var unlock, number int32
 	control(syscall.TIOCSPTLCK, unsafe.Pointer(&unlock))
 	control(syscall.TIOCGPTN, unsafe.Pointer(&number))
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no pseudo-terminals here: ", err)
 	}
 	t.Cleanup(func() { terminal.Close() })
-	return terminal
+	return master, terminal
 }
 
 // A person at a terminal is told how to use it: nobody types JSON.

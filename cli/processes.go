@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,13 +152,15 @@ func owner(lineage []process, in herdrcli.Processes, kind string) (state, detail
 	if top < 0 {
 		top = len(lineage) - 1
 	}
-	var inside []string
-	before := ""
-	for _, p := range slices.Backward(lineage[:top+1]) {
+	agent := lineage[top].host()
+	first := agent == "" // the agent's program is yet to come, behind a wrapper of some kind
+	inside, before := []string{cmp.Or(agent, kind)}, agent
+	for _, p := range slices.Backward(lineage[:top]) {
 		h := p.host()
-		if h != "" && h != before {
+		if h != "" && h != before && !(first && h == kind) {
 			inside = append(inside, h)
 		}
+		first = first && h == ""
 		before = h
 	}
 	if len(inside) > 1 {

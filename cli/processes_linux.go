@@ -54,8 +54,7 @@ func proc(pid int, name string) []byte {
 }
 
 // servers returns the MCP servers of herdr-link that this user runs with these
-// values of variables, but for this process. known is false where that cannot
-// be found out.
+// values of variables. known is false where that cannot be found out.
 func servers(ctx context.Context, vars map[string]string) (found []process, known bool) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -63,7 +62,7 @@ func servers(ctx context.Context, vars map[string]string) (found []process, know
 	}
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(d.Name())
-		if err != nil || pid == os.Getpid() || ctx.Err() != nil {
+		if err != nil || ctx.Err() != nil {
 			continue
 		}
 		info, err := d.Info()
