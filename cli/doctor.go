@@ -302,8 +302,8 @@ func (d *doctor) server(ctx context.Context) bool {
 	return err == nil
 }
 
-// slow is longer than any healthy call takes: most need 10 ms, some 100 more.
-const slow = time.Second
+// slow is longer than any healthy call takes: most need 10 ms, some 100 or 200 more.
+const slow = 2 * time.Second
 
 // pane checks the own pane, who owns it, the own name, and the peers.
 func (d *doctor) pane(ctx context.Context) {

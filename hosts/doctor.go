@@ -77,7 +77,7 @@ func (m Machine) Examine(h Host, o Options) Finding {
 		}
 	}
 	if user.adapter || project.adapter {
-		f.add(OK, "by its adapter", "")
+		f.add(OK, "by its adapter, which passes its environment", "")
 	}
 	if user.adapter && project.adapter {
 		f.add(Warn, "it is there twice, for the user and for the project", "herdr-link uninstall --project "+h.Name)
