@@ -331,7 +331,7 @@ func TestDoctorInside(t *testing.T) {
 // Whatever Herdr does, doctor comes to an end, says so, and leaves nothing behind.
 func TestDoctorFaultyHerdr(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{fakeherdr.Hang, fakeherdr.Flood, fakeherdr.Die, fakeherdr.Empty, fakeherdr.Debug, fakeherdr.Grandchild} {
+	for _, kind := range []string{fakeherdr.Hang, fakeherdr.Die, fakeherdr.Empty, fakeherdr.Debug, fakeherdr.Grandchild} {
 		for _, match := range []string{"", "--version", "status", "agent list", "agent get", "pane process-info"} {
 			t.Run(kind+" at "+match, func(t *testing.T) {
 				t.Parallel()
