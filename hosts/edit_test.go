@@ -218,11 +218,12 @@ var yamlFiles = []string{
 	"a: |\n  extensions:\n    x: 1\n\n\nextensions:\n  x: {a: [1, \"}\"], b: 'it''s'}\nz: >-\n  text\n", "a: \"x\n  extensions: y\"\nb: [1,\n  2]\n", "l:\n- a\n- b: c\n  d: e\n- - f\nextensions:\n  x: 1\n",
 	"a: &x 1\nb: *x\nc: !!str 2\n", "\"extensions\":\n  'x': 1\n", "url: http://x:1/y#z\nplain: it's \"so\"\nm: a\n  b\n  c\n", "extensions:\n  x:\n    d: |\n      text\n\n  y: 1\n\nz: 2\n",
 	"extensions:\n  herdr_link:\n    cmd: old\n    command: old # mine\n    args:\n      - --eager\n      - it's\n    own: 1\n  x: 2\n", "k: 1\nextensions:\n  # none yet\n", "GOOSE_MODE: auto\n",
-	"a:\n  - b\n  -\n    c: d\n", "extensions:\n  x: |+\n    t\n\n\n", "extensions:\n  herdr_link:\n", "extensions:\n  herdr_link: \n    command: x",
+	"a:\n  - b\n  -\n    c: d\n", "extensions:\n  x: |+\n    t\n\n\n", "extensions:\n  herdr_link:\n", "a: 1\nextensions: {}\nz: 1\n", "extensions: { } # none\r\n", "extensions: {\"x\": {\"cmd\": \"y\"}}", "extensions: {\"x\":{\"cmd\":\"y\"}}\n",
+	"extensions: {\"herdr_link\": {\"cmd\": \"y\"}}\n", "extensions: {\"a\": 1, \"herdr_link\": {}, \"b\": [\"//\"]}", "extensions:   {}", "extensions:\n  herdr_link: \n    command: x",
 }
 
 var badYAML = map[string]string{
-	"\ta: 1": "1", "a: 1\n---\nb: 2": "2", "%YAML 1.2": "1", "a": "1", "- a": "1", "a: \"x": "1", "a: [1": "1", "a: [1\n2]": "2", "extensions: {}": "1", "extensions: 1": "1",
+	"\ta: 1": "1", "a: 1\n---\nb: 2": "2", "%YAML 1.2": "1", "a": "1", "- a": "1", "a: \"x": "1", "a: [1": "1", "a: [1\n2]": "2", "extensions: {x: 1}": "1", "z: 1\nextensions: {\"x\": 1, \"x\": 2, \"herdr_link\": {}, \"herdr_link\": {}}": "2", "extensions: {\n  }": "1", "extensions: 1": "1",
 	"extensions: &x\n  y: 1": "1", "extensions:\n- x": "2", "extensions:\n  - x": "2", "extensions:\nextensions:": "2", "? a\n: b": "1", "extensions:\n  herdr_link: {cmd: x}": "2",
 	"extensions:\n  herdr_link: *x": "2", "a: |\n  x": "2", "extensions:\n  x: 1\n y: 2": "3", "a: 1 \n  b: 2": "2", "a: 'x' y": "1", "a: b\rc": "1", "a: \"x\ny: z\"": "2", "a: 1 # \x01": "1", "a: \xff": "1", "extensions:\n  herdr_link:\n  herdr_link:": "3",
 }

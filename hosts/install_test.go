@@ -277,7 +277,7 @@ func TestRefused(t *testing.T) {
 		"foreign yaml": {"goose", "~/.config/goose/config.yaml", "extensions:\n  herdr_link:\n    cmd: other\n", "not ours"},
 		"broken":       {"claude", "~/.claude.json", "{\n  \"a\": \n}", "line 3: no valid JSON"},
 		"inline":       {"codex", "~/.codex/config.toml", "a = 1\nmcp_servers = { x = {} }\n", "line 2: mcp_servers is an inline table"},
-		"flow":         {"goose", "~/.config/goose/config.yaml", "a: 1\nextensions: {}\n", "line 2: extensions is no block map"},
+		"flow":         {"goose", "~/.config/goose/config.yaml", "a: 1\nextensions: {x: {}}\n", "line 2: extensions is no block map"},
 		"no object":    {"amp", "~/.config/amp/settings.json", `{"amp.mcpServers": []}`, "line 1: amp.mcpServers is no object"},
 		"hook broken":  {"codex", "~/.codex/hooks.json", "{]", "line 1: no valid JSON"},
 		"policy":       {"gemini", "~/.gemini/policies/herdr-link.toml", "# mine\n", "not ours"},

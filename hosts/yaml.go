@@ -3,6 +3,7 @@ package hosts
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -379,11 +380,50 @@ func (f *yamlFile) open(path []string) (root yamlMap, first int, inner yamlMap, 
 	return
 }
 
+// flowMap returns where the value of a root key is, if that is a JSON object on one
+// line, such as {}. It is YAML as well, and the JSON editor changes it.
+func (f *yamlFile) flowMap(path []string) (from, to int, ok bool) {
+	root, err := f.mapOf(0, len(f.keys))
+	if err != nil || root.indent > 0 {
+		return 0, 0, false
+	}
+	n, err := f.lookup(root, path[:1])
+	if err != nil || n < 0 {
+		return 0, 0, false
+	}
+	from, to = root.keys[n].value[0], root.keys[n].value[1]
+	part := f.text[from:to]
+	return from, to, len(part) > 0 && part[0] == '{' && bytes.IndexByte(part, '\n') < 0 && json.Valid(part)
+}
+
+// changeFlow makes an edit of such a value.
+func (f *yamlFile) changeFlow(from, to int, edit func(flow []byte) ([]byte, error)) ([]byte, error) {
+	out, err := edit(f.text[from:to])
+	if err != nil {
+		return nil, f.wrongFlow(from, err)
+	}
+	return splice(f.text, from, to, string(out)), nil
+}
+
+// wrongFlow is an error of the JSON editor, at the line of the file.
+func (f *yamlFile) wrongFlow(from int, err error) error {
+	if p := (*place)(nil); errors.As(err, &p) {
+		return f.wrong(from, p.text)
+	}
+	return err
+}
+
 // getYAML returns the map at the path of two keys.
 func getYAML(text []byte, path []string) (v any, found bool, err error) {
 	f, err := parseYAML(text)
 	if err != nil {
 		return nil, false, err
+	}
+	if from, to, ok := f.flowMap(path); ok {
+		if v, found, err = getJSON(f.text[from:to], path[1:]); err != nil {
+			err = f.wrongFlow(from, err)
+		}
+		return v, found, err
 	}
 	_, _, inner, n, err := f.open(path)
 	if err != nil || n < 0 {
@@ -457,6 +497,14 @@ func setYAML(text []byte, path []string, v object) ([]byte, error) {
 	f, err := parseYAML(text)
 	if err != nil {
 		return nil, err
+	}
+	if from, to, ok := f.flowMap(path); ok {
+		return f.changeFlow(from, to, func(flow []byte) ([]byte, error) {
+			if len(bytes.TrimSpace(flow[1:len(flow)-1])) == 0 { // with the mark of an object that was there: see insert
+				return splice(flow, 1, 1, " "+printer{spaced: true, inline: true}.member(path[1], v, "")), nil
+			}
+			return setJSON(flow, path[1:], v)
+		})
 	}
 	root, first, inner, second, err := f.open(path)
 	switch {
@@ -548,6 +596,15 @@ func removeYAML(text []byte, path []string) ([]byte, error) {
 	f, err := parseYAML(text)
 	if err != nil {
 		return nil, err
+	}
+	if from, to, ok := f.flowMap(path); ok {
+		return f.changeFlow(from, to, func(flow []byte) ([]byte, error) {
+			out, err := removeJSON(flow, path[1:])
+			if err == nil && len(out) == 0 {
+				out = []byte("{}")
+			}
+			return out, err
+		})
 	}
 	root, first, inner, second, err := f.open(path)
 	if err != nil || second < 0 {
