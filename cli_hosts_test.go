@@ -159,8 +159,11 @@ func TestInstallCommands(t *testing.T) {
 		"hint, other host":   {args: []string{"hint", "pi"}, code: 2, errs: usage(`"pi"`)},
 		"hint outside":       {args: []string{"hint", "claude"}},
 		"dry run":            {args: []string{"install", "--dry-run", "kimi"}, out: `kimi +would change \S+mcp\.json\n--- /dev/null\n\+\+\+ \S+\n@@ -0,0 \+1,8 @@\n(\+[^\n]+\n){8}`},
-		"print":              {args: []string{"install", "--print", "kimi"}, out: `\{\n  "mcpServers": \{\n    "herdr_link": \{\n      "command": "[^\n]+",\n      "args": \["--eager"\]\n    \}\n  \}\n\}\n`},
-		"print npx":          {args: []string{"install", "--print", "codex", "--npx"}, out: `\[mcp_servers\.herdr_link\]\ncommand = [^\n]+\nargs = \[[^\n]*"-y", "herdr-link@[^\n]+\nenv_vars = [^\n]+\n`},
+		"print":              {args: []string{"install", "--print", "kimi"}, out: `\{\n  "mcpServers": \{\n    "herdr_link": \{\n      "command": "[^\n]+",\n      "args": \["--eager"\]\n    \}\n  \}\n\}\n`, errs: `for \S+mcp\.json:\n`},
+		"print npx":          {args: []string{"install", "--print", "codex", "--npx"}, out: `\[mcp_servers\.herdr_link\]\ncommand = [^\n]+\nargs = \[[^\n]*"-y", "herdr-link@[^\n]+\nenv_vars = [^\n]+\n`, errs: `for \S+config\.toml:\n`},
+		"print all":          {args: []string{"install", "--print", "claude", "--allow", "--hint"}, out: `\{\n(?s:.*)"--no-gateway-close"(?s:.*)\n\}\n\n\{\n  "permissions": (?s:.*)"hooks": (?s:.*)\n\}\n`, errs: `for \S+\.claude\.json:\nfor \S+settings\.json:\n`},
+		"print, idle":        {args: []string{"install", "--print", "vscode", "--allow", "--hint"}, out: `\{\n(?s:.*)\n\}\n`, errs: `for \S+mcp\.json:\n--allow does nothing here: [^\n]+\n--hint does nothing here\n`},
+		"print, no project":  {args: []string{"install", "--print", "hermes", "--project"}, code: 1, errs: `herdr-link: hermes: [^\n]+\n`},
 		"npx":                {args: []string{"install", "--npx", "goose"}, out: `goose +written to \S+config\.yaml; start a new session\n`},
 		"toolsets":           {args: []string{"install", "--toolsets", "link", "pi", "--dry-run"}, out: `pi +would change \S+mcp\.json\n(?s:.*)"--toolsets", "link"(?s:.*)`},
 	} {

@@ -34,7 +34,8 @@ are found here. What else is in a file stays as it is; before the first change a
 *.herdr-link.bak. Prints a line a host: what was done, where, and what is left to do. See docs/hosts.md.
 
   --dry-run            show what would change, and change nothing
-  --print HOST         print the entry alone, for a file that you keep yourself
+  --print HOST         print the entry alone, for files that you keep yourself; with --allow and --hint also what these add.
+                       On stderr stands which file each part is for
   --all                also those that are not found here
   --project            the project's file in this folder, with the program's bare name
   --mcp                an MCP entry also for OpenCode and Pi, which get an adapter otherwise
@@ -159,12 +160,23 @@ func printEntry(p *Process, m hosts.Machine, o hostFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	text, err := m.Print(all[0], o.Options)
+	parts, err := m.Print(all[0], o.Options)
 	if err != nil {
 		return fmt.Errorf("herdr-link: %s: %w", o.print, err)
 	}
-	_, err = p.Stdout.WriteString(text)
-	return err
+	for i, part := range parts { // stdout has only what is to be pasted
+		if i > 0 {
+			fmt.Fprintln(p.Stdout)
+		}
+		fmt.Fprintf(p.Stderr, "for %s:\n", part.File)
+		if _, err := p.Stdout.WriteString(part.Text); err != nil {
+			return err
+		}
+	}
+	for _, note := range all[0].Idle(o.Options) {
+		fmt.Fprintln(p.Stderr, note)
+	}
+	return nil
 }
 
 // report does it for each host and prints a line for each.
@@ -175,8 +187,8 @@ func report(p *Process, all []hosts.Host, do func(hosts.Host) hosts.Report) erro
 		if r.Err != nil {
 			failed = true
 			fmt.Fprintf(p.Stderr, "%-10s failed: %v\n", r.Host, r.Err)
-			if r.Fix != "" {
-				fmt.Fprintf(p.Stderr, "To do it yourself, put this there:\n%s\n", strings.TrimRight(r.Fix, "\r\n"))
+			for _, part := range r.Fix {
+				fmt.Fprintf(p.Stderr, "To do it yourself, put this into %s:\n%s\n", part.File, strings.TrimRight(part.Text, "\r\n"))
 			}
 			continue
 		}

@@ -34,7 +34,7 @@ func document(t *testing.T) string {
 	say("# Hosts\n\n<!-- Made from the table in hosts/table.go: go test ./hosts -run TestDocs -update -->\n")
 	say("`herdr-link install` puts all this where it belongs, and `herdr-link uninstall` takes it away again; `--dry-run` shows it first.")
 	say("`/opt/herdr-link` below stands for the program's absolute path. `herdr-link install --print HOST` prints the lines for yours.\n")
-	names := regexp.MustCompile("[a-z_]*_[a-z_]*")
+	names := regexp.MustCompile("[a-z_-]*_[a-z_-]*")
 	say("| host | the model sees | lists tools again |\n|---|---|---|")
 	for _, h := range Table() {
 		if h.Why == "" {
@@ -44,8 +44,9 @@ func document(t *testing.T) string {
 	}
 	say("\nA host that lists the tools again gets herdr-link dormant: one tool, until it is called. One that never does gets `--eager`, all")
 	say("tools from the start. Where it is not known, the dormant `herdr_link` runs the other tools itself, by `action` and `arguments`.\n")
-	say("`--allow` lets a host not ask before `herdr_link`, `herdr_link_peers` and `herdr_link_send`. `herdr_link_close` is always asked for,")
-	say("so the entry then has `--no-gateway-close`: the gateway closes nothing. `--hint` adds one line at the start of a session inside Herdr.")
+	say("`--allow` lets a host not ask before `herdr_link`, `herdr_link_peers` and `herdr_link_send`, never before `herdr_link_close`, so the entry")
+	say("then has `--no-gateway-close`: the gateway closes nothing. Some hosts ask for no tool at all: it is said there. `--hint` adds one line at")
+	say("the start of a session inside Herdr. What `--print` shows with these options are the blocks below, a file each.")
 	for _, h := range Table() {
 		say("\n## %s", h.Title)
 		if h.Why != "" {
@@ -60,39 +61,64 @@ func document(t *testing.T) string {
 func describe(t *testing.T, h Host, say func(string, ...any)) {
 	t.Helper()
 	m := Machine{Getenv: func(string) string { return "" }, OS: "linux"}
-	entry, err := m.Print(h, Options{Program: "/opt/herdr-link", MCP: true})
+	o := Options{Program: "/opt/herdr-link", MCP: true}
+	parts, err := m.Print(h, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if h.adapter != nil {
 		say("\nGets the adapter %s; with `--mcp` an entry instead.", code(h.adapter.file))
 	}
-	say("\n%s:\n\n```%s\n%s```\n", code(h.file), h.format, entry)
+	say("\n%s:\n\n```%s\n%s```\n", code(h.file), h.format, parts[0].Text)
 	if h.project != nil {
 		say("- With `--project`: `%s`", strings.Join(without(h.project), "` or `"))
 	}
 	say("- After it: %s", h.todo)
 	switch g := h.grant; {
-	case g == nil && h.Name == "opencode", g == nil && h.Name == "pi":
-		say("- To allow the tools: nothing to do")
 	case g == nil:
-		say("- To allow the tools: answer the host's question; `--allow` does nothing here")
-	case g.text != "":
-		say("- To allow the tools (`--allow`): %s:\n\n```toml\n%s```\n", code(g.file), strings.TrimPrefix(g.text, grantMark))
-	case g.tables:
-		say("- To allow the tools (`--allow`): `[mcp_servers.herdr_link.tools.herdr_link]` with `approval_mode = \"approve\"`, and so for the other two")
+		say("- To allow the tools: %s", h.allow)
 	case g.field != "":
 		say("- To allow the tools (`--allow`): `\"%s\": [\"%s\"]` in the entry", g.field, strings.Join(granted, "\", \""))
 	default:
-		say("- To allow the tools (`--allow`): `%s` in %s has `%s`", strings.Join(g.path, "."), code(g.file), strings.Join(g.rules, "`, `"))
+		where, format, also := code(h.file), h.format, ""
+		if !g.tables {
+			where = code(g.file)
+		}
+		if g.text != "" {
+			format = "toml"
+		}
+		if g.project != nil {
+			also = "; with `--project` in `" + strings.Join(without(g.project), "` or `") + "`"
+		}
+		say("- To allow the tools (`--allow`): in %s%s:\n\n```%s\n%s```\n", where, also, format, grantText(t, h))
 	}
 	if h.hook != nil {
-		say("- Hint at the start of a session (`--hint`): in %s", code(h.hook.file))
+		var e edits
+		m.hookEdit(h, o, &e)
+		text, err := (&draft{steps: e.of[e.files[0]]}).run(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		say("- Hint at the start of a session (`--hint`): in %s:\n\n```json\n%s```\n", code(h.hook.file), text)
 	}
 	for _, n := range h.notes {
 		say("- %s", n)
 	}
 	say("- From: %s", h.source)
+}
+
+// grantText is what --allow adds, alone.
+func grantText(t *testing.T, h Host) string {
+	t.Helper()
+	var e edits
+	if err := (Machine{Getenv: func(string) string { return "" }, OS: "linux"}).grantEdit(h, Options{}, "", &e); err != nil {
+		t.Fatal(err)
+	}
+	text, err := (&draft{steps: e.of[e.files[0]]}).run(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimLeft(strings.TrimPrefix(string(text), grantMark), "\n")
 }
 
 func without(candidates []string) (all []string) {

@@ -88,7 +88,7 @@ func TestExamine(t *testing.T) {
 			"~/lib/pi/package.json": `{"version": "1.6.0", "bin": {"pi": "bin/pi"}}`, "~/lib/pi/bin/pi": "x"}, nil, OK, []string{"1.6.0"}, []string{"no MCP"}},
 
 		"switched off": {"opencode", files{"~/.config/opencode/opencode.json": `{"mcp": {"herdr_link": {"type": "local", "command": ["PROGRAM"], "enabled": false}}}`}, nil, Warn, []string{"switched off in its entry"}, nil},
-		"disabled":     {"droid", files{"~/.factory/mcp.json": `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "disabled": true}}}`}, nil, Warn, []string{"switched off in its entry", "HERDR_*: not known", "lists tools again: not known"}, nil},
+		"disabled":     {"kiro", files{"~/.kiro/settings/mcp.json": `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "disabled": true}}}`}, nil, Warn, []string{"switched off in its entry", "HERDR_*: not known", "lists tools again: not known"}, nil},
 		"approval":     {"amp", files{".amp/settings.json": `{"amp.mcpServers": {"herdr_link": {"command": "PROGRAM"}}}`}, nil, OK, []string{"amp mcp approve"}, nil},
 		"references":   {"cursor", files{"~/.cursor/mcp.json": `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "env": {"HERDR_ENV": "${env:HERDR_ENV}"}}}}`}, nil, Fail, []string{"does not pass HERDR_BIN_PATH, HERDR_PANE_ID"}, nil},
 	} {

@@ -8,7 +8,42 @@ import (
 
 // grants reports whether --allow does something.
 func (h Host) grants(o Options) bool {
-	return h.grant != nil && !h.viaAdapter(o) && !(o.Project && h.grant.text != "")
+	if h.grant == nil || h.viaAdapter(o) {
+		return false
+	}
+	own := h.grant.path != nil || h.grant.text != "" // a file of its own
+	return !o.Project || !own || h.grant.project != nil
+}
+
+// grantEdit tells the host not to ask. The entry is in file.
+func (m Machine) grantEdit(h Host, o Options, file string, e *edits) error {
+	g := h.grant
+	switch {
+	case g.tables:
+		e.add(file, h.grantTables)
+		return nil
+	case g.field != "":
+		return nil // stands in the entry
+	}
+	rules, err := m.place(g.file, g.project, o)
+	if err != nil {
+		return err
+	}
+	if g.text != "" {
+		e.add(rules, func(text []byte) ([]byte, error) {
+			if text != nil && !bytes.HasPrefix(text, []byte(grantMark)) && !o.Force {
+				return nil, errForeign
+			}
+			return []byte(g.text), nil
+		})
+		return nil
+	}
+	for _, rule := range g.rules {
+		e.add(rules, func(text []byte) ([]byte, error) {
+			return addJSON(text, g.path, rule, func(v any) bool { return v == rule })
+		})
+	}
+	return nil
 }
 
 func (h Host) grantTables(text []byte) (_ []byte, err error) {
@@ -20,21 +55,19 @@ func (h Host) grantTables(text []byte) (_ []byte, err error) {
 	return text, nil
 }
 
-// granted is isGranted for the file that the host has now.
+// granted reports whether the gateway may be called without a question already,
+// by what the user's files say, or the project's: then it must not close panes.
 func (m Machine) granted(h Host, o Options) bool {
-	file, err := m.place(h.file, h.project, o)
-	return err == nil && m.isGranted(h, o, file)
-}
-
-// isGranted reports whether the gateway may be called without a question
-// already: then it must not close panes.
-func (m Machine) isGranted(h Host, o Options, file string) bool {
+	if !h.grants(o) {
+		return false
+	}
 	g := h.grant
+	file, err := m.place(h.file, h.project, o)
 	if g.path != nil || g.text != "" {
-		var err error
-		if file, err = m.place(g.file, g.project, o); err != nil {
-			return false
-		}
+		file, err = m.place(g.file, g.project, o)
+	}
+	if err != nil {
+		return false
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

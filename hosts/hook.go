@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// hookEdit adds the hint's hook if it is asked for, and renews one that is
-// there.
+// hookEdit adds the hint's hook, or renews it.
 func (m Machine) hookEdit(h Host, o Options, e *edits) {
 	file := m.pick(h.hook.file)
 	if file == "" {
@@ -15,13 +14,6 @@ func (m Machine) hookEdit(h Host, o Options, e *edits) {
 	}
 	wanted := h.hook.make(hookCommand(o.command(m.OS), h.Name, m.OS))
 	same := func(v any) bool { return isHook(v, h.Name) }
-	there := false
-	if text, err := os.ReadFile(file); err == nil {
-		there = hasHook(text, h)
-	}
-	if !o.Hint && !there {
-		return
-	}
 	e.add(file, func(text []byte) ([]byte, error) {
 		if len(h.hook.path) > 0 {
 			return addJSON(text, h.hook.path, wanted, same)
@@ -31,6 +23,15 @@ func (m Machine) hookEdit(h Host, o Options, e *edits) {
 		}
 		return setJSON(text, []string{"herdr-link"}, wanted)
 	})
+}
+
+// hinted reports whether the hook is there already.
+func (m Machine) hinted(h Host) bool {
+	if h.hook == nil {
+		return false
+	}
+	text, err := os.ReadFile(m.pick(h.hook.file))
+	return err == nil && hasHook(text, h)
 }
 
 func hasHook(text []byte, h Host) bool {

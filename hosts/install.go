@@ -7,7 +7,6 @@
 package hosts
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -39,7 +38,7 @@ type Report struct {
 	Done string // one line, without the host's name
 	Diff string // of a dry run
 	Err  error  // nothing was changed in the file that it names
-	Fix  string // to be pasted, if there is an error
+	Fix  []Part // to be pasted, if there is an error
 }
 
 // errForeign is an entry or file that is not ours.
@@ -159,8 +158,14 @@ func (o Options) command(os string) Command {
 	return Command{o.Program, nil}
 }
 
+// A permit says how the host's questions are dealt with.
+type permit struct {
+	rules  bool // the host is told not to ask
+	closed bool // the gateway closes nothing: it may be called without a question
+}
+
 // entry is what stands in the host's file.
-func (h Host) entry(o Options, os string, allowed bool) object {
+func (h Host) entry(o Options, os string, p permit) object {
 	c := o.command(os)
 	add := func(args ...string) { c.Args = append(c.Args, args...) }
 	if h.onlyOnce() {
@@ -172,29 +177,40 @@ func (h Host) entry(o Options, os string, allowed bool) object {
 	if o.CallerRole != "" {
 		add("--caller-role", o.CallerRole)
 	}
-	if allowed {
+	if p.closed {
 		add("--no-gateway-close")
 	}
 	e := h.form(c)
-	if allowed && h.grant != nil && h.grant.field != "" {
+	if p.rules && h.grant.field != "" {
 		e = append(e, member{h.grant.field, words(granted...)})
 	}
 	return e
 }
 
-// Print returns the entry as it stands in a file of its own, or the adapter.
-func (m Machine) Print(h Host, o Options) (string, error) {
+// A Part is what belongs into one file.
+type Part struct {
+	File string
+	Text string // as if the file had nothing else
+}
+
+// Print returns what Install would write, were there no files.
+func (m Machine) Print(h Host, o Options) (parts []Part, err error) {
 	if h.Why != "" {
-		return "", errors.New(h.Why)
+		return nil, errors.New(h.Why)
 	}
-	if h.viaAdapter(o) {
-		return string(h.adapter.text(o.command(m.OS).Program, o.Version)), nil
+	allowed := o.Allow && h.grants(o)
+	e, err := m.wanted(h, o, permit{allowed, allowed}, o.Hint)
+	if err != nil {
+		return nil, err
 	}
-	text, err := editorOf(h.format).set(nil, h.entryPath(), h.entry(o, m.OS, o.Allow && h.grants(o)))
-	if err == nil && o.Allow && h.grants(o) && h.grant.tables {
-		text, err = h.grantTables(text)
+	for _, file := range e.files {
+		text, err := (&draft{steps: e.of[file]}).run(nil)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, Part{file, string(text)})
 	}
-	return string(text), err
+	return parts, nil
 }
 
 // Install registers herdr-link in the host, or renews what is there.
@@ -251,19 +267,34 @@ func (m Machine) tell(h Host, o Options, r *Report, all []*draft) {
 	if i := slices.IndexFunc(m.Status(h, o).Remarks, func(r string) bool { return strings.HasPrefix(r, secondEntry) }); i >= 0 {
 		r.Done += "; " + m.Status(h, o).Remarks[i] + ": remove it"
 	}
-	switch {
-	case o.Allow && !h.grants(o):
-		r.Done += "; --allow does nothing here"
-	case !o.Allow && fresh && h.grants(o) && !m.granted(h, o):
+	if !o.Allow && fresh && h.grants(o) && !m.granted(h, o) {
 		r.Done += "; it asks before each call, unless --allow is given"
 	}
-	if o.Hint && h.hook == nil {
-		r.Done += "; --hint does nothing here"
-	} else if o.Hint && o.Project {
-		r.Done += "; --hint is for the user's own files only"
-	} else if o.Hint && h.Name == "codex" && fresh {
+	for _, note := range h.Idle(o) {
+		r.Done += "; " + note
+	}
+	if o.Hint && h.Name == "codex" && fresh {
 		r.Done += "; review the hook with /hooks"
 	}
+}
+
+// Idle says which options do nothing for the host, and why.
+func (h Host) Idle(o Options) (notes []string) {
+	switch {
+	case !o.Allow || h.grants(o):
+	case h.grant != nil:
+		notes = append(notes, "--allow is for the user's own files only")
+	default:
+		notes = append(notes, "--allow does nothing here: "+h.allow)
+	}
+	switch {
+	case !o.Hint:
+	case h.hook == nil:
+		notes = append(notes, "--hint does nothing here")
+	case o.Project:
+		notes = append(notes, "--hint is for the user's own files only")
+	}
+	return notes
 }
 
 // apply makes the changes, or shows them.
@@ -287,15 +318,15 @@ func (r *Report) apply(m Machine, o Options, all []*draft) error {
 	return nil
 }
 
-func (m Machine) installEdits(h Host, o Options) (e edits, err error) {
+// wanted are the edits that put herdr-link into the host.
+func (m Machine) wanted(h Host, o Options, p permit, hint bool) (e edits, err error) {
 	if h.viaAdapter(o) {
-		return e, m.adapterEdits(h, o, &e)
+		return e, m.adapterEdit(h, o, &e)
 	}
 	file, err := m.place(h.file, h.project, o)
 	if err != nil {
 		return e, err
 	}
-	allowed := h.grants(o) && (o.Allow || m.isGranted(h, o, file))
 	k := editorOf(h.format)
 	e.add(file, func(text []byte) ([]byte, error) {
 		v, found, err := k.get(text, h.entryPath())
@@ -308,50 +339,42 @@ func (m Machine) installEdits(h Host, o Options) (e edits, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return k.set(text, h.entryPath(), h.entry(o, m.OS, allowed))
+		return k.set(text, h.entryPath(), h.entry(o, m.OS, p))
 	})
-	if g := h.grant; allowed && g.tables {
-		e.add(file, h.grantTables)
-	} else if allowed && g.text != "" {
-		policy, err := m.place(g.file, nil, o)
-		if err != nil {
+	if p.rules {
+		if err := m.grantEdit(h, o, file, &e); err != nil {
 			return e, err
-		}
-		e.add(policy, func(text []byte) ([]byte, error) {
-			if text != nil && !bytes.HasPrefix(text, []byte(grantMark)) && !o.Force {
-				return nil, errForeign
-			}
-			return []byte(g.text), nil
-		})
-	} else if allowed && g.path != nil {
-		rules, err := m.place(g.file, g.project, o)
-		if err != nil {
-			return e, err
-		}
-		for _, rule := range g.rules {
-			e.add(rules, func(text []byte) ([]byte, error) {
-				return addJSON(text, g.path, rule, func(v any) bool { return v == rule })
-			})
 		}
 	}
-	if h.hook != nil && !o.Project {
+	if hint && h.hook != nil && !o.Project {
 		m.hookEdit(h, o, &e)
-	}
-	if h.adapter != nil { // one of both is enough
-		if file, err := m.place(h.adapter.file, h.adapter.project, o); err == nil && exists(file) {
-			e.add(file, func(text []byte) ([]byte, error) {
-				if _, ours := adapters.Mark(text); ours {
-					return nil, nil
-				}
-				return text, nil
-			})
-		}
 	}
 	return e, nil
 }
 
-// adapterEdits writes the adapter, and takes our entry away, if there is one.
-func (m Machine) adapterEdits(h Host, o Options, e *edits) error {
+func (m Machine) installEdits(h Host, o Options) (e edits, err error) {
+	user := o
+	user.Project = false
+	allowed := h.grants(o) && (o.Allow || m.granted(h, o))
+	e, err = m.wanted(h, o, permit{allowed, allowed || m.granted(h, user)}, o.Hint || m.hinted(h))
+	if err != nil || h.adapter == nil {
+		return e, err
+	}
+	if h.viaAdapter(o) { // one of both is enough
+		return e, m.withoutEntry(h, o, &e)
+	}
+	if file, err := m.place(h.adapter.file, h.adapter.project, o); err == nil && exists(file) {
+		e.add(file, func(text []byte) ([]byte, error) {
+			if _, ours := adapters.Mark(text); ours {
+				return nil, nil
+			}
+			return text, nil
+		})
+	}
+	return e, nil
+}
+
+func (m Machine) adapterEdit(h Host, o Options, e *edits) error {
 	file, err := m.place(h.adapter.file, h.adapter.project, o)
 	if err != nil {
 		return err
@@ -362,6 +385,11 @@ func (m Machine) adapterEdits(h Host, o Options, e *edits) error {
 		}
 		return h.adapter.text(o.command(m.OS).Program, o.Version), nil
 	})
+	return nil
+}
+
+// withoutEntry takes our entry away, if there is one.
+func (m Machine) withoutEntry(h Host, o Options, e *edits) error {
 	entry, err := m.place(h.file, h.project, o)
 	if err != nil || !exists(entry) {
 		return nil

@@ -32,6 +32,9 @@ func ours(v any) bool {
 
 // commandOf returns program and arguments, in whatever form they are there.
 func commandOf(e map[string]any) (words []string) {
+	if inner, ok := e["transport"].(map[string]any); ok { // Cline's form
+		e = inner
+	}
 	for _, name := range []string{"command", "cmd", "args"} {
 		switch v := e[name].(type) {
 		case string:

@@ -54,7 +54,7 @@ func TestRealHosts(t *testing.T) {
 			if err != nil || !found {
 				t.Fatalf("%v in %s", err, text)
 			}
-			want := plain(h.entry(Options{Program: program}, ours.OS, false))
+			want := plain(h.entry(Options{Program: program}, ours.OS, permit{}))
 			if !sameBut(got, want) {
 				t.Errorf("it wrote %v, we %v", got, want)
 			}

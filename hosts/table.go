@@ -26,6 +26,7 @@ type Host struct {
 	grant   *grant
 	hook    *hook
 
+	allow   string // how the user allows the tools; "" if --allow does it
 	tool    string // what the model sees, with %s for herdr_link
 	refresh string // whether the host lists the tools again: yes, no, not known
 	passes  string // of its environment to a server: all, named (what the entry names), or "" if that is not known
@@ -129,10 +130,11 @@ func forwarding(before, after string) func(Command) object {
 	}
 }
 
-func prefixed(prefix string) []string {
+// ruled has a rule for each tool that needs no question.
+func ruled(before, after string) []string {
 	rules := make([]string, len(granted))
 	for i, name := range granted {
-		rules[i] = prefix + name
+		rules[i] = before + name + after
 	}
 	return rules
 }
@@ -150,7 +152,7 @@ var table = []Host{
 		format: "json", path: []string{"mcpServers"}, project: []string{".mcp.json"},
 		form: typed("stdio", member{"env", object{}}),
 		grant: &grant{file: everywhere("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"), project: []string{".claude/settings.json"},
-			path: []string{"permissions", "allow"}, rules: prefixed("mcp__herdr_link__")},
+			path: []string{"permissions", "allow"}, rules: ruled("mcp__herdr_link__", "")},
 		hook: &hook{file: everywhere("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"), path: []string{"hooks", "SessionStart"}, make: sessionStart},
 		tool: "mcp__herdr_link__%s", refresh: "yes", passes: "all", todo: "start a new session",
 		notes: []string{
@@ -183,11 +185,12 @@ var table = []Host{
 		format: "json", path: []string{"mcp"}, project: []string{"?opencode.json", "?opencode.jsonc", "opencode.json"}, form: inOne,
 		adapter: &adapterFile{file: everywhere("$XDG_CONFIG_HOME/opencode/plugins/herdr-link.js", "~/.config/opencode/plugins/herdr-link.js"),
 			project: []string{".opencode/plugins/herdr-link.js"}, text: adapters.OpenCode},
-		tool: "herdr_link_%s; with the plugin herdr_link", refresh: "yes", passes: "all", todo: "restart it",
+		allow: "it does not ask, unless `permission` in its configuration says so",
+		tool:  "herdr_link_%s; with the plugin herdr_link", refresh: "yes", passes: "all", todo: "restart it",
 		notes: []string{
-			"MCP tools are not asked for, as long as `permission` does not say so.",
 			"A call ends after 60 seconds.",
 			"With any plugin it installs a package of its own at its first start, before the first prompt: about 70 seconds without network. `--mcp` needs no plugin.",
+			"The Node package's plugin stands at the same place: `--force` replaces it, and keeps a copy.",
 		},
 		source: "`opencode mcp list` of 1.18.33, run",
 	},
@@ -198,8 +201,13 @@ var table = []Host{
 		form: func(c Command) object { return append(simple(c), member{"exposure", "direct"}) },
 		adapter: &adapterFile{file: everywhere("$PI_CODING_AGENT_DIR/extensions/herdr-link/index.ts", "~/.pi/agent/extensions/herdr-link/index.ts"),
 			project: []string{".pi/extensions/herdr-link/index.ts"}, text: adapters.Pi},
-		tool: "mcp__herdr_link__%s; with the extension herdr_link", refresh: "yes", passes: "all", todo: "restart it",
-		notes:  []string{"Only 1.6 and newer have MCP; the extension runs in 0.73, too.", "Without `\"exposure\": \"direct\"` the model sees no tool of a server, only a script that can call them."},
+		allow: "it does not ask",
+		tool:  "mcp__herdr_link__%s; with the extension herdr_link", refresh: "yes", passes: "all", todo: "restart it",
+		notes: []string{
+			"Only 1.6 and newer have MCP; the extension runs in 0.73, too.",
+			"Without `\"exposure\": \"direct\"` the model sees no tool of a server, only a script that can call them.",
+			"The Node package is installed by Pi itself: `pi remove npm:herdr-link` before this one, or both offer the same tool.",
+		},
 		source: "`pi mcp add` of 1.6.0, run; its docs/environment-variables.md",
 	},
 	{
@@ -219,36 +227,46 @@ var table = []Host{
 		Name: "agy", Title: "Antigravity CLI", programs: []string{"agy"},
 		folder: everywhere("~/.gemini/config", "~/.gemini/antigravity-cli"), file: everywhere("~/.gemini/config/mcp_config.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".agents/mcp_config.json"}, form: simple,
+		grant: &grant{file: everywhere("~/.gemini/antigravity-cli/settings.json"), path: []string{"permissions", "allow"}, rules: ruled("mcp(herdr_link/", ")")},
 		hook: &hook{file: everywhere("~/.gemini/config/hooks.json"), make: func(command string) object {
 			return object{{"PreInvocation", list{object{{"type", "command"}, {"command", command}, {"timeout", 10}}}}}
 		}},
 		tool: "call_mcp_tool with ServerName herdr_link, ToolName %s", refresh: "not known", todo: "restart it; /mcp shows it",
-		notes:  []string{"Up to 1.1.3 it asks a server for server/discover before anything else, which herdr-link answers."},
-		source: "github.com/speakeasy-api/gram/issues/5732; hooks: antigravity.google/docs/hooks",
+		notes: []string{
+			"Up to 1.1.3 it asks a server for server/discover before anything else, which herdr-link answers.",
+			"A rule of `ask` or `deny` counts more than one of `allow`. Permissions are the user's alone: a project has none.",
+		},
+		source: "github.com/speakeasy-api/gram/issues/5732; antigravity.google/docs/hooks, antigravity.google/docs/permissions",
 	},
 	{
 		Name: "qwen", Title: "Qwen Code", programs: []string{"qwen"},
-		folder: everywhere("~/.qwen"), file: everywhere("~/.qwen/settings.json"),
+		folder: everywhere("$QWEN_HOME", "~/.qwen"), file: everywhere("$QWEN_HOME/settings.json", "~/.qwen/settings.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".qwen/settings.json"}, form: simple,
-		tool: "mcp__herdr_link__%s", refresh: "no", passes: "all", todo: "restart it, and approve each tool once",
-		source: "`qwen mcp add` of 0.24.4",
+		grant: &grant{file: everywhere("$QWEN_HOME/settings.json", "~/.qwen/settings.json"), project: []string{".qwen/settings.json"},
+			path: []string{"permissions", "allow"}, rules: ruled("mcp__herdr_link__", "")},
+		tool: "mcp__herdr_link__%s", refresh: "no", passes: "all", todo: "restart it",
+		notes:  []string{"Its tool search may hide MCP tools from the model until it looks for them.", "A rule of `ask` or `deny` counts more than one of `allow`."},
+		source: "`qwen mcp add` of 0.24.4; a run with these rules, in which close was refused; its docs/configuration/settings.md",
 	},
 	{
 		Name: "kimi", Title: "Kimi Code", programs: []string{"kimi"},
 		folder: everywhere("$KIMI_CODE_HOME", "~/.kimi-code"), file: everywhere("$KIMI_CODE_HOME/mcp.json", "~/.kimi-code/mcp.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".kimi-code/mcp.json"}, form: simple,
-		tool: "mcp__herdr_link__%s", refresh: "no", passes: "all", todo: "restart it, and approve each tool once",
+		allow: "answer its question with \"always\", in each session. 2.1.0 reads `[[permission.rules]]` of config.toml, but asks all the same",
+		tool:  "mcp__herdr_link__%s", refresh: "no", passes: "all", todo: "restart it, and approve each tool once",
 		notes:  []string{"It does not show a server's instructions to the model.", "A call ends after 60 seconds."},
-		source: "moonshotai.github.io/kimi-code/zh/customization/mcp; 2.1.0 was run",
+		source: "moonshotai.github.io/kimi-code/zh/customization/mcp; 2.1.0, run, also with such rules",
 	},
 	{
 		Name: "amp", Title: "Amp", programs: []string{"amp"},
 		folder: everywhere("$XDG_CONFIG_HOME/amp", "~/.config/amp"),
-		file:   everywhere("$AMP_SETTINGS_FILE", "?~/.config/amp/settings.json", "?~/.config/amp/settings.jsonc", "~/.config/amp/settings.json"),
+		file: everywhere("$AMP_SETTINGS_FILE", "?$XDG_CONFIG_HOME/amp/settings.json", "?$XDG_CONFIG_HOME/amp/settings.jsonc", "$XDG_CONFIG_HOME/amp/settings.json",
+			"?~/.config/amp/settings.json", "?~/.config/amp/settings.jsonc", "~/.config/amp/settings.json"),
 		format: "json", path: []string{"amp.mcpServers"}, project: []string{"?.amp/settings.json", "?.amp/settings.jsonc", ".amp/settings.json"}, form: simple,
-		tool: "mcp__herdr_link__%s (not verified)", refresh: "not known", todo: "restart it",
+		allow: "it does not ask, unless a rule of the user says so; `amp permissions test NAME` tells",
+		tool:  "mcp__herdr_link__%s (not verified)", refresh: "not known", todo: "restart it",
 		notes:  []string{"A workspace's server needs `amp mcp approve`."},
-		source: "`amp mcp add`; ampcode.com/manual",
+		source: "`amp mcp add`, `amp permissions test` of 0.0.1790142911, run; ampcode.com/manual",
 	},
 	{
 		Name: "goose", Title: "Goose", programs: []string{"goose"},
@@ -259,17 +277,25 @@ var table = []Host{
 		form: func(c Command) object {
 			return object{{"type", "stdio"}, {"name", key}, {"enabled", true}, {"cmd", c.Program}, {"args", words(c.Args...)}, {"env_keys", list{}}, {"timeout", 300}}
 		},
-		tool: "herdr_link__%s (not verified)", refresh: "yes, for the next reply", todo: "start a new session",
-		notes:  []string{"Whether it hands its environment to a server is not verified."},
-		source: "block.github.io/goose/docs/guides/config-files",
+		allow: "it does not ask in its mode `auto`, which is the default; in the others choose Always Allow for the three tools (`goose configure`, Tool Permission)",
+		tool:  "herdr_link__%s (not verified)", refresh: "yes, for the next reply", passes: "all", todo: "start a new session",
+		source: "block.github.io/goose/docs/guides/config-files, goose-permissions; it adds to its environment, github.com/aaif-goose/goose, extension_manager.rs",
 	},
 	{
 		Name: "cursor", Title: "Cursor", programs: []string{"cursor", "cursor-agent"},
 		folder: everywhere("~/.cursor"), file: everywhere("~/.cursor/mcp.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".cursor/mcp.json"}, form: forwarding("${env:", "}"),
-		tool: "%s (not verified)", refresh: "not known", passes: "named", todo: "restart it, and approve each tool once",
-		notes:  []string{"It hands a server only a short list of variables, so the entry names Herdr's."},
-		source: "cursor.com/docs/context/mcp; github.com/boozedog/pi-codemode/issues/74",
+		grant: &grant{file: paths{all: []string{"$CURSOR_CONFIG_DIR/cli-config.json", "$XDG_CONFIG_HOME/cursor/cli-config.json", "~/.cursor/cli-config.json"},
+			darwin:  []string{"$CURSOR_CONFIG_DIR/cli-config.json", "~/.cursor/cli-config.json"},
+			windows: []string{"$CURSOR_CONFIG_DIR/cli-config.json", "~/.cursor/cli-config.json"}},
+			project: []string{".cursor/cli.json"}, path: []string{"permissions", "allow"}, rules: ruled("Mcp(herdr_link:", ")")},
+		tool: "%s (not verified)", refresh: "not known", passes: "named", todo: "restart it, and approve the server once",
+		notes: []string{
+			"It hands a server only a short list of variables, so the entry names Herdr's.",
+			"These rules are the command line's (cursor-agent). The editor has `\"mcpAllowlist\": [\"herdr_link:herdr_link\"]` in ~/.cursor/permissions.json instead; " +
+				"that file replaces the list that its settings keep, so it is left to the user.",
+		},
+		source: "cursor.com/docs/context/mcp, cursor.com/docs/cli/reference/permissions, cursor.com/docs/cli/reference/configuration, cursor.com/docs/reference/permissions; github.com/boozedog/pi-codemode/issues/74",
 	},
 	{
 		Name: "vscode", Title: "VS Code Copilot", programs: []string{"code"},
@@ -277,7 +303,8 @@ var table = []Host{
 		file: paths{all: []string{"$XDG_CONFIG_HOME/Code/User/mcp.json", "~/.config/Code/User/mcp.json"}, darwin: []string{"~/Library/Application Support/Code/User/mcp.json"},
 			windows: []string{"$APPDATA/Code/User/mcp.json"}},
 		format: "json", path: []string{"servers"}, project: []string{".vscode/mcp.json"}, form: typed("stdio"),
-		tool: "%s (not verified)", refresh: "yes, at times for the next prompt", passes: "all", todo: "start the server with MCP: List Servers, and trust it",
+		allow: "choose Always Allow for each tool in its question",
+		tool:  "%s (not verified)", refresh: "yes, at times for the next prompt", passes: "all", todo: "start the server with MCP: List Servers, and trust it",
 		notes: []string{
 			"It is of use only if VS Code itself was started in a pane of Herdr: a server gets the editor's environment.",
 			"Tools that it does not show are remembered: MCP: Reset Cached Tools.",
@@ -288,25 +315,29 @@ var table = []Host{
 		Name: "copilot", Title: "GitHub Copilot CLI", programs: []string{"copilot"},
 		folder: everywhere("$COPILOT_HOME", "~/.copilot"), file: everywhere("$COPILOT_HOME/mcp-config.json", "~/.copilot/mcp-config.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".github/mcp.json"}, form: typed("local", member{"tools", words("*")}),
-		tool: "not known", refresh: "not known", todo: "restart it, and approve each tool once",
-		notes:  []string{"Whether it hands its environment to a server is not verified."},
-		source: "docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers",
+		allow: "start it with `--allow-tool 'herdr_link(herdr_link)'`, and so for herdr_link_peers and herdr_link_send; what its question keeps counts for that folder alone (`permissions-config.json`)",
+		tool:  "herdr_link-%s", refresh: "yes", passes: "all", todo: "restart it, and approve each tool once",
+		source: "`copilot mcp add`, `copilot help permissions` of 1.0.102, run; a run with these options, in which close was refused",
 	},
 	{
 		Name: "droid", Title: "Factory Droid", programs: []string{"droid"},
-		folder: everywhere("~/.factory"), file: everywhere("~/.factory/mcp.json"),
+		folder: everywhere("$FACTORY_HOME_OVERRIDE/.factory", "~/.factory"), file: everywhere("$FACTORY_HOME_OVERRIDE/.factory/mcp.json", "~/.factory/mcp.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".factory/mcp.json"}, form: typed("stdio", member{"disabled", false}),
-		tool: "not known", refresh: "not known", todo: "restart it, and approve each tool once",
-		source: "docs.factory.ai/cli/configuration/mcp",
+		allow: "choose to always allow the tool in its question; `droid mcp permissions list` shows what was allowed",
+		tool:  "herdr_link___%s", refresh: "not known", passes: "all", todo: "restart it, and approve each tool once",
+		source: "`droid mcp add`, `droid mcp list` of 0.225.2, run; docs.factory.ai/cli/configuration/mcp",
 	},
 	{
 		Name: "kilo", Title: "Kilo Code", programs: []string{"kilo"},
-		folder: everywhere("$XDG_CONFIG_HOME/kilo", "~/.config/kilo"),
-		file: everywhere("?$XDG_CONFIG_HOME/kilo/kilo.jsonc", "?$XDG_CONFIG_HOME/kilo/kilo.json", "$XDG_CONFIG_HOME/kilo/kilo.jsonc",
+		folder: everywhere("$KILO_CONFIG_DIR", "$XDG_CONFIG_HOME/kilo", "~/.config/kilo"),
+		file: everywhere("?$KILO_CONFIG_DIR/kilo.jsonc", "?$KILO_CONFIG_DIR/kilo.json", "$KILO_CONFIG_DIR/kilo.jsonc",
+			"?$XDG_CONFIG_HOME/kilo/kilo.jsonc", "?$XDG_CONFIG_HOME/kilo/kilo.json", "$XDG_CONFIG_HOME/kilo/kilo.jsonc",
 			"?~/.config/kilo/kilo.jsonc", "?~/.config/kilo/kilo.json", "~/.config/kilo/kilo.jsonc"),
 		format: "json", path: []string{"mcp"}, project: []string{"?kilo.jsonc", "?kilo.json", "?.kilo/kilo.json", ".kilo/kilo.jsonc"}, form: inOne,
-		tool: "herdr_link_%s (as OpenCode, from which it comes)", refresh: "not known", todo: "restart it",
-		source: "github.com/Kilo-Org/kilocode, packages/kilo-docs/pages/automate/mcp/using-in-kilo-code.md",
+		allow: "it does not ask, unless `permission` in its configuration says so",
+		tool:  "herdr_link_%s", refresh: "yes", passes: "all", todo: "restart it",
+		notes:  []string{"It does not ask for herdr_link_close either; `\"permission\": {\"herdr_link_herdr_link_close\": \"ask\"}` makes it ask, and `--no-gateway-close` in `args` of the entry closes the way around."},
+		source: "`kilo run`, `kilo mcp list` of 7.7.9, run; github.com/Kilo-Org/kilocode, packages/kilo-docs/pages/automate/mcp/using-in-kilo-code.md",
 	},
 	{
 		Name: "kiro", Title: "Kiro", programs: []string{"kiro-cli", "kiro"},
@@ -321,33 +352,40 @@ var table = []Host{
 		Name: "cline", Title: "Cline CLI", programs: []string{"cline"},
 		folder: everywhere("$CLINE_DATA_DIR", "~/.cline"),
 		file:   everywhere("$CLINE_MCP_SETTINGS_PATH", "$CLINE_DATA_DIR/settings/cline_mcp_settings.json", "~/.cline/data/settings/cline_mcp_settings.json"),
-		format: "json", path: []string{"mcpServers"}, form: simple,
-		grant: &grant{field: "autoApprove"},
-		tool:  "not known", refresh: "not known", todo: "restart it",
-		source: "docs.cline.bot/mcp/mcp-overview",
+		format: "json", path: []string{"mcpServers"}, form: func(c Command) object { return object{{"transport", typed("stdio")(c)}} },
+		allow: "it asks only with `--auto-approve false`, and then for every tool, whatever `autoApprove` of the entry says",
+		tool:  "herdr_link__%s", refresh: "no", passes: "all", todo: "restart it",
+		notes:  []string{"Before 3 it knew only an entry without `transport`, with `command` and `args` in its place."},
+		source: "`cline mcp add` of 3.0.65, and runs with both forms and with autoApprove; docs.cline.bot/mcp/mcp-overview",
 	},
 	{
 		Name: "hermes", Title: "Hermes Agent", programs: []string{"hermes"},
-		folder: everywhere("$HERMES_HOME", "~/.hermes"), file: everywhere("$HERMES_HOME/config.yaml", "~/.hermes/config.yaml"),
+		folder: paths{all: []string{"$HERMES_HOME", "~/.hermes"}, windows: []string{"$HERMES_HOME", "$LOCALAPPDATA/hermes", "~/AppData/Local/hermes"}},
+		file: paths{all: []string{"$HERMES_HOME/config.yaml", "~/.hermes/config.yaml"},
+			windows: []string{"$HERMES_HOME/config.yaml", "$LOCALAPPDATA/hermes/config.yaml", "~/AppData/Local/hermes/config.yaml"}},
 		format: "yaml", path: []string{"mcp_servers"}, form: forwarding("${", "}"),
-		tool: "mcp_herdr_link_%s", refresh: "not known", passes: "named", todo: "restart it",
+		allow: "answer its question, if it has one (not verified)",
+		tool:  "mcp__herdr_link__%s, in older ones mcp_herdr_link_%s", refresh: "yes", passes: "named", todo: "restart it, or say /reload-mcp",
 		notes:  []string{"It hands a server only a short list of variables, so the entry names Herdr's."},
-		source: "hermes-agent.nousresearch.com/docs/user-guide/features/mcp",
+		source: "hermes-agent.nousresearch.com/docs/user-guide/features/mcp; github.com/NousResearch/hermes-agent, hermes_constants.py, tools/mcp_tool.py",
 	},
 	{
 		Name: "qodercli", Title: "Qoder CLI", programs: []string{"qodercli", "qoder"},
-		folder: everywhere("~/.qoder"), file: everywhere("~/.qoder/settings.json"),
+		folder: everywhere("$QODER_CONFIG_DIR", "~/.qoder"), file: everywhere("$QODER_CONFIG_DIR/settings.json", "~/.qoder/settings.json"),
 		format: "json", path: []string{"mcpServers"}, project: []string{".mcp.json"}, form: simple,
-		grant: &grant{file: everywhere("~/.qoder/settings.json"), project: []string{".qoder/settings.json"}, path: []string{"permissions", "allow"}, rules: prefixed("mcp__herdr_link__")},
-		tool:  "mcp__herdr_link__%s", refresh: "not known", todo: "restart it, or say /mcp reload",
-		source: "docs.qoder.com/cli/mcp-servers",
+		grant: &grant{file: everywhere("$QODER_CONFIG_DIR/settings.json", "~/.qoder/settings.json"), project: []string{".qoder/settings.json"},
+			path: []string{"permissions", "allow"}, rules: ruled("mcp__herdr_link__", "")},
+		tool: "mcp__herdr_link__%s", refresh: "not known", todo: "restart it, or say /mcp reload",
+		source: "`qodercli mcp add` of 1.1.52, run; docs.qoder.com/cli/mcp-servers",
 	},
 	{
 		Name: "mastracode", Title: "Mastra Code", programs: []string{"mastracode"},
 		folder: everywhere("~/.mastracode"), file: everywhere("~/.mastracode/mcp.json"),
-		format: "json", path: []string{"mcpServers"}, project: []string{".mastracode/mcp.json"}, form: simple,
-		tool: "not known", refresh: "not known", todo: "restart it, or say /mcp reload",
-		source: "code.mastra.ai/configuration",
+		format: "json", path: []string{"mcpServers"}, project: []string{".mastracode/mcp.json"}, form: forwarding("${", "}"),
+		allow: "it does not ask in its YOLO mode, which is the default; without it answer its question with \"always\", in each session",
+		tool:  "herdr_link_%s", refresh: "no", passes: "named", todo: "restart it, or say /mcp reload",
+		notes:  []string{"It hands a server only a short list of variables, so the entry names Herdr's."},
+		source: "code.mastra.ai/configuration; @mastra/code-sdk 1.0.1, mcp/config.js, mcp/manager.js, permissions.js; @mastra/mcp 1.15.0",
 	},
 	{
 		Name: "dsh", Title: "DSH",
