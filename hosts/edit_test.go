@@ -63,12 +63,16 @@ func law(e editor, text []byte) string {
 	if err != nil || !bytes.Equal(again, out) {
 		return "twice is not once: " + string(out) + "\nthen\n" + string(again)
 	}
-	if less, err := e.remove(text, e.path); err != nil || !bytes.Equal(less, text) {
+	less, err := e.remove(text, e.path)
+	if err != nil || !bytes.Equal(less, text) {
 		had = true // a table below it, perhaps
 	}
 	back, err := e.remove(out, e.path)
 	if err != nil {
 		return "remove: " + err.Error()
+	}
+	if had && !bytes.Equal(back, less) {
+		return "changed what is around the entry:\n" + string(text) + "\nset\n" + string(out) + "\nwithout it\n" + string(back) + "\nwas\n" + string(less)
 	}
 	if _, found, err := e.get(back, e.path); err != nil || found {
 		return "removed and still there: " + string(back)
@@ -273,10 +277,113 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-func FuzzTOML(f *testing.F) { fuzz(f, "toml", tomlFiles, badTOML) }
+// arrayLaw is the law for an element of an array, such as a permission: it is
+// added once, and what is around it stays as it was.
+func arrayLaw(text []byte) string {
+	path := []string{"permissions", "allow"}
+	same := func(v any) bool { return v == "rule" }
+	there := func(text []byte) (n int, all []any) {
+		v, _, _ := getJSON(text, path)
+		all, _ = v.([]any)
+		for _, v := range all {
+			if same(v) {
+				n++
+			}
+		}
+		return n, all
+	}
+	before := bytes.Clone(text)
+	out, err := addJSON(text, path, "rule", same)
+	if !bytes.Equal(text, before) {
+		return "the input was changed"
+	}
+	if err != nil {
+		return ""
+	}
+	had, old := there(text)
+	n, now := there(out)
+	if n != max(had, 1) || had == 0 && (len(now) != len(old)+1 || !reflect.DeepEqual(now[:len(old)], append([]any{}, old...))) {
+		return "not the element alone was added: " + string(out)
+	}
+	if again, err := addJSON(out, path, "rule", same); err != nil || !bytes.Equal(again, out) {
+		return "twice is not once: " + string(out)
+	}
+	back, err := dropJSON(out, path, same)
+	if err != nil {
+		return "drop: " + err.Error()
+	}
+	if had == 0 && !bytes.Equal(back, text) {
+		return "not the same after it was dropped:\n" + string(text) + "\nadded\n" + string(out) + "\ndropped\n" + string(back)
+	}
+	if had == 0 && !inOrder(out, text) {
+		return "something else was changed: " + string(out)
+	}
+	if less, _ := there(back); less != max(had, 1)-1 {
+		return "dropped and still there: " + string(back)
+	}
+	var a, b map[string]any
+	if json.Unmarshal(uncomment(text), &a) == nil && json.Unmarshal(uncomment(out), &b) == nil {
+		delete(a, "permissions")
+		delete(b, "permissions")
+		if !reflect.DeepEqual(a, b) && len(a)+len(b) > 0 {
+			return "means something else: " + string(out)
+		}
+	}
+	return ""
+}
+
+var arrayFiles = []string{
+	`{"permissions":{"allow":[]}}`, `{"permissions":{"allow":["a"]}}`, `{"permissions": {"allow": ["rule", "a",],},}`, "{\n  \"permissions\": {\n    \"allow\": [\n      \"a\", // c\n      \"rule\" /* d */\n    ]\n  }\n}\n",
+	"{\r\n\t\"permissions\": {\r\n\t\t\"deny\": [],\r\n\t\t\"allow\": [ ]\r\n\t}\r\n}", `{"permissions": {"allow": {}}}`, `{"permissions": []}`, `{"permissions":{"allow":[{"a":1},2,["rule"]]}}`, "{\"permissions\": {\"allow\": [\n\n]}}",
+	`{"permissions":{"allow":[/*x*/"rule"/*y*/]}}`, `{"permissions":{"allow":[],"allow":[]}}`, `{"permissions":null}`,
+}
+
+func FuzzArray(f *testing.F) {
+	for _, text := range slices.Concat(jsonFiles, arrayFiles) {
+		f.Add([]byte(text))
+	}
+	for text := range badJSON {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if problem := arrayLaw(text); problem != "" {
+			t.Errorf("%q: %s", text, problem)
+		}
+	})
+}
+
+// grantLaw: the tables that allow tools come and go as the entry does.
+func grantLaw(text []byte) string {
+	h, _ := Find("codex")
+	out, err := setTOML(text, h.entryPath(), sample())
+	if err == nil {
+		out, err = h.grantTables(out)
+	}
+	if err != nil {
+		return ""
+	}
+	for _, name := range granted {
+		if v, found, err := getTOML(out, append(h.entryPath(), "tools", name)); err != nil || !found || v.(map[string]any)["approval_mode"] != "approve" {
+			return "not allowed: " + string(out)
+		}
+	}
+	if again, err := h.grantTables(out); err != nil || !bytes.Equal(again, out) {
+		return "twice is not once: " + string(out) + "\nthen\n" + string(again)
+	}
+	less, err := removeTOML(text, h.entryPath())
+	if err != nil {
+		return "remove before: " + err.Error()
+	}
+	if back, err := removeTOML(out, h.entryPath()); err != nil || !bytes.Equal(back, less) {
+		return "not the same after remove:\n" + string(text) + "\nset\n" + string(out) + "\nremoved\n" + string(back)
+	}
+	return ""
+}
+
+func FuzzTOML(f *testing.F) { fuzz(f, "toml", tomlFiles, badTOML, grantLaw) }
 func FuzzYAML(f *testing.F) { fuzz(f, "yaml", yamlFiles, badYAML) }
 
-func fuzz(f *testing.F, kind string, good []string, bad map[string]string) {
+func fuzz(f *testing.F, kind string, good []string, bad map[string]string, more ...func([]byte) string) {
 	for _, text := range good {
 		f.Add([]byte(text))
 	}
@@ -287,6 +394,11 @@ func fuzz(f *testing.F, kind string, good []string, bad map[string]string) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if problem := law(e, text); problem != "" {
 			t.Errorf("%q: %s", text, problem)
+		}
+		for _, law := range more {
+			if problem := law(text); problem != "" {
+				t.Errorf("%q: %s", text, problem)
+			}
 		}
 	})
 }
