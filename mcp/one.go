@@ -31,7 +31,7 @@ func CallOne(ctx context.Context, tools []Tool, name string, arguments []byte) (
 	if call.Run == nil {
 		return call.Result, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, callTime)
+	ctx, stop := context.WithTimeout(ctx, call.limit())
 	defer stop()
 	return call.Run(ctx), nil
 }

@@ -259,7 +259,8 @@ func (a Args) number(name string) (n int) {
 // server has a gateway that activates and holds, as link's does, a tool that
 // is listed when it has, and these: "hidden" is never listed, "args" answers
 // with its arguments, "work" takes "ms" milliseconds under "key", notes when
-// "name" starts and ends, and with "stubborn" does not care for its context.
+// "name" starts and ends, and with "stubborn" does not care for its context; with
+// "waits" and "time" (in seconds) it is such a Call, with "free" it frees its key.
 func (b *bench) server() *Server {
 	return &Server{Name: "bench", Title: "The Bench", Version: "7", Instructions: "ask", Tools: []Tool{
 		{Name: "herdr_link", Title: "Gate", Description: "opens", InputSchema: schema, Begin: func(s *Session, _ Args) Call {
@@ -280,7 +281,14 @@ func (b *bench) server() *Server {
 			return Call{Result: &Result{Text: []string{string(encoded)}}}
 		}},
 		{Name: "work", InputSchema: schema, Listing: Never, Begin: func(_ *Session, args Args) Call {
-			return Call{Key: args.text("key"), Run: func(ctx context.Context) *Result { return b.work(ctx, args) }}
+			free := make(chan struct{})
+			return Call{Key: args.text("key"), Waits: args["waits"] != nil, Time: time.Duration(args.number("time")) * time.Second,
+				Free: free, Run: func(ctx context.Context) *Result {
+					if args["free"] != nil {
+						close(free)
+					}
+					return b.work(ctx, args)
+				}}
 		}},
 	}}
 }

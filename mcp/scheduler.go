@@ -5,10 +5,12 @@ import (
 	"sync"
 )
 
-// How many tool calls run at a time, and how many more may wait, in number and
-// in bytes of their messages.
+// How many tool calls run at a time, how many of those that wait for something
+// (Call.Waits) do so beside them, and how many more may wait for their turn, in
+// number and in bytes of their messages.
 const (
 	maxRunning      = 64
+	maxWaits        = 256
 	maxWaiting      = 256
 	maxWaitingBytes = 16 << 20
 )
@@ -18,7 +20,8 @@ const (
 type scheduler struct {
 	mu      sync.Mutex
 	running int
-	busy    map[string]bool // keys of the running calls
+	waits   int
+	busy    map[string]*turn // the keys of the running calls
 	waiting []*turn
 	bytes   int // of the waiting calls
 }
@@ -26,15 +29,16 @@ type scheduler struct {
 // A turn is a call's place in the scheduler.
 type turn struct {
 	key   string
+	waits bool
 	size  int
 	start chan struct{} // closed when the call may run
 }
 
 // enter takes a place for a call, or returns nil if there is none left.
-func (s *scheduler) enter(key string, size int) *turn {
+func (s *scheduler) enter(c *Call, size int) *turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &turn{key, size, make(chan struct{})}
+	t := &turn{c.Key, c.Waits, size, make(chan struct{})}
 	s.waiting = append(s.waiting, t)
 	s.bytes += size
 	s.startAll()
@@ -59,6 +63,7 @@ func (s *scheduler) wait(ctx context.Context, t *turn) error {
 		return nil
 	}
 	s.withdraw(t)
+	s.startAll() // one of its key may have stood behind it
 	return context.Cause(ctx)
 }
 
@@ -66,9 +71,30 @@ func (s *scheduler) wait(ctx context.Context, t *turn) error {
 func (s *scheduler) leave(t *turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running--
-	delete(s.busy, t.key)
+	*s.count(t)--
+	s.release(t)
+}
+
+// free lets the next call of the key run beside this one.
+func (s *scheduler) free(t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release(t)
+}
+
+func (s *scheduler) release(t *turn) {
+	if s.busy[t.key] == t { // not another one's by now
+		delete(s.busy, t.key)
+	}
 	s.startAll()
+}
+
+// count is where the call counts while it runs.
+func (s *scheduler) count(t *turn) *int {
+	if t.waits {
+		return &s.waits
+	}
+	return &s.running
 }
 
 func (t *turn) started() bool {
@@ -94,18 +120,26 @@ func (s *scheduler) withdraw(t *turn) {
 // of its key runs.
 func (s *scheduler) startAll() {
 	if s.busy == nil {
-		s.busy = map[string]bool{}
+		s.busy = map[string]*turn{}
 	}
+	passed := map[string]bool{} // keys of those that go on waiting: nobody overtakes them
 	rest := s.waiting[:0]
 	for _, t := range s.waiting {
-		if s.running >= maxRunning || s.busy[t.key] {
+		full := s.running >= maxRunning
+		if t.waits {
+			full = s.waits >= maxWaits
+		}
+		if full || s.busy[t.key] != nil || passed[t.key] {
+			if t.key != "" {
+				passed[t.key] = true
+			}
 			rest = append(rest, t)
 			continue
 		}
-		s.running++
+		*s.count(t)++
 		s.bytes -= t.size
 		if t.key != "" {
-			s.busy[t.key] = true
+			s.busy[t.key] = t
 		}
 		close(t.start)
 	}

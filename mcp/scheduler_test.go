@@ -54,6 +54,23 @@ func TestScheduler(t *testing.T) {
 			{cancel("1"), 0, ""},
 			{"", s, "end:1 start:2"},
 		}},
+		{"one that frees its key lets the next one run", []step{
+			{call("1", "work", `{"name":"1","key":"k","ms":3000,"free":true}`) + "\n" + work("2", "k", s) + "\n" + work("3", "k", s), 0, "start:1 start:2"},
+			{"", s, "end:2 start:3"},
+			{cancel("1"), 0, "end:1"},
+			{work("4", "k", s), 0, ""},
+			{"", s, "end:3 start:4"},
+		}},
+		{"one without a time of its own has 45 s", []step{
+			{work("1", "", 50*s), 0, "start:1"},
+			{"", 44 * s, ""},
+			{"", s, "end:1"},
+		}},
+		{"one with a time has that", []step{
+			{call("1", "work", `{"name":"1","ms":80000,"time":70}`), 0, "start:1"},
+			{"", 69 * s, ""},
+			{"", s, "end:1"},
+		}},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			b := &bench{}
@@ -241,6 +258,19 @@ func TestCallTime(t *testing.T) {
 		p.say(work("5", "k", time.Second))
 		p.ends("5 result")
 	})
+	bubble(t, "at the end of input those that wait are cancelled, the others finish", func(t *testing.T) {
+		b := &bench{}
+		p := initialized(t, b.server(), Latest)
+		p.say(work("1", "", 40*time.Second), call("2", "work", `{"name":"2","ms":100000,"time":100,"waits":true}`),
+			call("3", "work", `{"name":"3","ms":100000,"time":100}`))
+		_ = p.in.Close()
+		p.hears("2 failed")
+		time.Sleep(callTime - after)
+		p.hears("1 result")
+		time.Sleep(2 * after)
+		p.hears("3 failed")
+		<-p.done
+	})
 	bubble(t, "expired ones make room", func(t *testing.T) {
 		b := &bench{}
 		p := initialized(t, b.server(), Latest)
@@ -270,28 +300,35 @@ type slowModel struct{ calls []*modelCall }
 type modelCall struct {
 	turn    *turn // the real one
 	key     string
+	waits   bool
 	size    int
 	running bool
+	freed   bool // of its key
 }
 
-// settle lets every call run that may: fewer than 64 run, and no earlier one
-// of its key is there.
+// settle lets every call run that may: fewer than 64 run, or 256 if it waits,
+// and no earlier one of its key is there that has not freed it.
 func (m *slowModel) settle() {
-	running := 0
-	for _, c := range m.calls {
-		if c.running {
-			running++
-		}
-	}
+	left := map[bool]int{false: maxRunning - m.count(false), true: maxWaits - m.count(true)}
 	for i, c := range m.calls {
-		if c.running || running == maxRunning {
+		if c.running || left[c.waits] == 0 {
 			continue
 		}
-		if c.key == "" || !slices.ContainsFunc(m.calls[:i], func(e *modelCall) bool { return e.key == c.key }) {
+		if c.key == "" || !slices.ContainsFunc(m.calls[:i], func(e *modelCall) bool { return e.key == c.key && !e.freed }) {
 			c.running = true
-			running++
+			left[c.waits]--
 		}
 	}
+}
+
+// count counts the running calls that wait, or those that do not.
+func (m *slowModel) count(waits bool) (n int) {
+	for _, c := range m.calls {
+		if c.running && c.waits == waits {
+			n++
+		}
+	}
+	return n
 }
 
 // arrive reports whether there is a place for the call.
@@ -327,26 +364,33 @@ func TestSchedulerModel(t *testing.T) {
 	errEnded := errors.New("ended")
 	end(errEnded)
 
-	refused, most := 0, 0
-	for round := range 6 {
+	refused, most, mostWaits := 0, 0, 0
+	for round := range 8 {
 		s, m := &scheduler{}, &slowModel{}
-		keys := []int{1, 3, 40, 400, 3, 40}[round]
-		large := round >= 4 // so that bytes are short before places are
-		for op := range 1000 {
+		keys := []int{1, 3, 40, 400, 3, 40, 400, 1}[round]
+		large := round == 4 || round == 5 // so that bytes are short before places are
+		waiters := round >= 6
+		for op := range map[bool]int{false: 1000, true: 1500}[waiters] {
 			switch what := r.IntN(20); {
 			case what < 13 || len(m.calls) == 0:
-				c := &modelCall{size: 1 + r.IntN(1000)}
+				c := &modelCall{size: 1 + r.IntN(1000), waits: waiters && r.IntN(8) > 0}
 				if large {
 					c.size = 1 + r.IntN(500_000)
 				}
 				if k := r.IntN(keys + keys/3 + 1); k < keys {
 					c.key = fmt.Sprint(k)
 				}
-				c.turn = s.enter(c.key, c.size)
+				c.turn = s.enter(&Call{Key: c.key, Waits: c.waits}, c.size)
 				if takes := m.arrive(c); takes != (c.turn != nil) {
 					t.Fatalf("round %d, operation %d: the model takes the call: %t", round, op, takes)
 				} else if !takes {
 					refused++
+				}
+			case what < 15:
+				if c := m.calls[r.IntN(len(m.calls))]; c.running {
+					s.free(c.turn)
+					c.freed = true
+					m.settle()
 				}
 			default:
 				i := r.IntN(len(m.calls))
@@ -361,27 +405,25 @@ func TestSchedulerModel(t *testing.T) {
 				}
 				m.gone(i)
 			}
-			running, waiting, bytes := 0, 0, 0
+			running, waits, waiting, bytes := m.count(false), m.count(true), 0, 0
 			for i, c := range m.calls {
 				if c.turn.started() != c.running {
 					t.Fatalf("round %d, operation %d: call %d with key %q runs: %t, want %t", round, op, i, c.key, c.turn.started(), c.running)
 				}
-				if c.running {
-					running++
-				} else {
+				if !c.running {
 					waiting++
 					bytes += c.size
 				}
 			}
-			if s.running != running || len(s.waiting) != waiting || s.bytes != bytes {
-				t.Fatalf("round %d, operation %d: it counts %d running, %d waiting, %d bytes; want %d, %d, %d",
-					round, op, s.running, len(s.waiting), s.bytes, running, waiting, bytes)
+			if s.running != running || s.waits != waits || len(s.waiting) != waiting || s.bytes != bytes {
+				t.Fatalf("round %d, operation %d: it counts %d running, %d waits, %d waiting, %d bytes; want %d, %d, %d, %d",
+					round, op, s.running, s.waits, len(s.waiting), s.bytes, running, waits, waiting, bytes)
 			}
-			most = max(most, running)
+			most, mostWaits = max(most, running), max(mostWaits, waits)
 		}
 	}
-	if refused == 0 || most != maxRunning {
-		t.Errorf("the limits were not reached: %d calls refused, %d running at most", refused, most)
+	if refused == 0 || most != maxRunning || mostWaits != maxWaits {
+		t.Errorf("the limits were not reached: %d calls refused, %d running and %d waits at most", refused, most, mostWaits)
 	}
 }
 
@@ -391,7 +433,7 @@ func TestSchedulerRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scheduler{}
 		for round := range 500 {
-			first, second, third := s.enter("k", 1), s.enter("k", 1), s.enter("k", 1)
+			first, second, third := s.enter(&Call{Key: "k"}, 1), s.enter(&Call{Key: "k"}, 1), s.enter(&Call{Key: "k"}, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			if round%2 == 0 { // at once
 				go cancel()

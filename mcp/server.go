@@ -31,8 +31,8 @@ const (
 )
 
 const (
-	// callTime is the time of a tool call, its wait in the scheduler included.
-	// Hosts give up at 60 s.
+	// callTime is the time of a tool call that does not say another one, its
+	// wait in the scheduler included. Hosts give up at 60 s.
 	callTime = 45 * time.Second
 	// An answer with Hold waits until the tools have been listed again, plus
 	// holdSettle for the client to offer them, and at most holdMax in all.
@@ -87,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		}
 		select { // no call takes longer, but an answer may find no reader
 		case <-ctx.Done():
-		case <-time.After(callTime + endGrace):
+		case <-time.After(callTime + endGrace): // longer ones are cancelled by then
 			stop()
 		}
 	}()
@@ -250,20 +250,51 @@ func (s *Session) call(ctx context.Context, req *jsonrpc.Request, p *params, vie
 		}
 		return call.Result.Encode(version), nil
 	}
-	turn := s.calls.enter(call.Key, req.Size)
+	turn := s.calls.enter(&call, req.Size)
 	if turn == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.InternalError,
 			"busy: %d tool calls are running and no more can wait; call again when some have been answered", maxRunning)
 	}
-	ctx, stop := context.WithTimeout(ctx, callTime)
+	ctx, stop := context.WithTimeout(ctx, call.limit())
+	if call.Waits || call.limit() > callTime {
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
+		go s.endLong(ctx, &call, end)
+	}
 	return jsonrpc.Later(func() (any, error) {
 		defer stop()
 		if s.calls.wait(ctx, turn) == nil {
 			defer s.calls.leave(turn)
+			if call.Free != nil {
+				go func() {
+					select {
+					case <-call.Free:
+						s.calls.free(turn)
+					case <-ctx.Done():
+					}
+				}()
+			}
 		}
 		// Without a turn ctx is over: the tool says in its own words that it had no time.
 		return call.Run(ctx).Encode(version), nil
 	}), nil
+}
+
+// endLong cancels a call that would go on for long after the end of input.
+func (s *Session) endLong(ctx context.Context, call *Call, end context.CancelCauseFunc) {
+	select {
+	case <-s.conn.Ended():
+	case <-ctx.Done():
+		return
+	}
+	if !call.Waits {
+		select {
+		case <-time.After(callTime):
+		case <-ctx.Done():
+			return
+		}
+	}
+	end(errEnded)
 }
 
 // hold answers with result when the client has listed the tools again.

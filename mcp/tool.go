@@ -1,8 +1,11 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"time"
 )
 
 // A Tool is one row of a toolset.
@@ -53,12 +56,29 @@ type Call struct {
 	Hold bool
 
 	// Run gets the result beside other calls. Its context ends when the
-	// request is cancelled or callTime is over.
+	// request is cancelled or the call's time is over.
 	Run func(ctx context.Context) *Result
+	// Time is what the call may take in all, its wait in the scheduler
+	// included; 0 is 45 s. At the end of input no call gets more than that.
+	Time time.Duration
+	// Waits says that Run waits for something that may never happen: the call
+	// does not count among those that run, and it is cancelled at the end of
+	// input.
+	Waits bool
 	// Key, if not empty, makes calls of the same key run one after another, in
 	// the order of arrival.
 	Key string
+	// Free, if not nil, is closed by Run when the next call of Key may run
+	// beside this one.
+	Free <-chan struct{}
 }
+
+// limit is the call's time.
+func (c *Call) limit() time.Duration { return cmp.Or(c.Time, callTime) }
+
+// errEnded is why a call is cancelled that has no time left after the end of
+// input.
+var errEnded = errors.New("the input has ended")
 
 // A Result is what the model sees of a call.
 type Result struct {
