@@ -9,9 +9,11 @@ package herdrcli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +28,9 @@ const (
 	// pipeGrace is how long a pipe may stay open behind a herdr that has exited.
 	// Only what left its process group can hold it then.
 	pipeGrace = 100 * time.Millisecond
+	// termGrace is how long a child that has been asked to end may take before
+	// it is killed.
+	termGrace = 500 * time.Millisecond
 	// killGrace is how long a child that has been killed may take to exit.
 	killGrace = 500 * time.Millisecond
 	// DefaultTimeout is the time of a call unless Options say another.
@@ -36,12 +41,18 @@ const (
 var (
 	// ErrBinary: the program is not an absolute path to an executable file, or did not start.
 	ErrBinary = errors.New("herdr cannot be run")
+	// ErrNotFound is the ErrBinary of a program that is not there at all.
+	ErrNotFound = fmt.Errorf("%w: no such file", ErrBinary)
 	// ErrResources: the system has no room for another process or open file now.
 	ErrResources = errors.New("no room for another process or open file")
 	// ErrTimeout: Herdr did not answer in time and was killed.
 	ErrTimeout = errors.New("herdr did not answer in time")
 	// ErrOutput: Herdr ended, but not with what the call expects.
 	ErrOutput = errors.New("unexpected output of herdr")
+	// ErrTooMuch is the ErrOutput of a call that printed more than it may.
+	ErrTooMuch = fmt.Errorf("%w: too much of it", ErrOutput)
+	// ErrReserved: an argument is one of Herdr's own words. Herdr was not started.
+	ErrReserved = errors.New("argument is reserved by herdr")
 	// ErrTooLong: an argument is longer than the system takes. Herdr was not started.
 	ErrTooLong = errors.New("argument too long for the system")
 	// ErrRefused: Herdr answered with an error; Error.Code has its code.
@@ -80,6 +91,7 @@ func Code(err error) string {
 // Options are what a Client needs to know.
 type Options struct {
 	Bin     string        // from HERDR_BIN_PATH
+	Path    string        // from PATH, if herdr may be found there when Bin is empty
 	Environ []string      // as os.Environ gives it
 	Timeout time.Duration // of each call; 0: DefaultTimeout
 	Log     *slog.Logger  // a record a call; nil: none
@@ -88,6 +100,7 @@ type Options struct {
 // A Client runs herdr. Its methods may be used by many goroutines.
 type Client struct {
 	bin     string
+	path    string
 	env     []string
 	timeout time.Duration
 	log     *slog.Logger
@@ -95,7 +108,7 @@ type Client struct {
 
 // New returns a client. Nothing is checked before the first call.
 func New(o Options) *Client {
-	c := &Client{bin: o.Bin, timeout: o.Timeout, log: o.Log}
+	c := &Client{bin: o.Bin, path: o.Path, timeout: o.Timeout, log: o.Log}
 	if c.timeout <= 0 {
 		c.timeout = DefaultTimeout
 	}
@@ -117,15 +130,65 @@ func (c *Client) For(tool string) *Client {
 	return &d
 }
 
+// Binary returns the absolute path of the program that is run now. The error is
+// an ErrBinary.
+func (c *Client) Binary() (string, error) {
+	if c.bin != "" || c.path == "" {
+		return c.bin, executable(c.bin)
+	}
+	name := "herdr"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	for _, dir := range filepath.SplitList(c.path) {
+		if file := filepath.Join(dir, name); executable(file) == nil {
+			return file, nil
+		}
+	}
+	return "", ErrNotFound
+}
+
 // executable checks what is about to be run. Windows runs .bat and .cmd files
 // through a shell, which would read the arguments.
 func executable(path string) error {
+	if path == "" {
+		return ErrNotFound
+	}
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("%w: the path is not absolute", ErrBinary)
 	}
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || !runnable(info, path) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrNotFound
+	case err != nil || !info.Mode().IsRegular() || !runnable(info, path):
 		return fmt.Errorf("%w: no executable file", ErrBinary)
 	}
 	return nil
+}
+
+// reserved reports whether an argument, before a bare "--", is one of the words
+// that Herdr's launcher takes out of any position, or acts on there, even if it
+// is meant as text (herdr-cli.md §5, point 8).
+func reserved(argv []string) bool {
+	for _, arg := range argv {
+		if arg == "--" {
+			break
+		}
+		if Reserved(arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// Reserved reports whether text, as an argument of its own, would be taken for
+// an option of Herdr's launcher. Text that merely contains such a word is fine.
+func Reserved(text string) bool {
+	name, _, _ := strings.Cut(text, "=")
+	switch name {
+	case "--session", "--remote", "--remote-keybindings", "--handoff":
+		return true
+	}
+	return false
 }

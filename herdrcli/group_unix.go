@@ -28,13 +28,18 @@ func newGroup(cmd *exec.Cmd) *group {
 }
 
 // kill kills the group while its leader has not been reaped.
-func (g *group) kill() error {
+func (g *group) kill() error { return g.signal(syscall.SIGKILL) }
+
+// terminate asks the group to end.
+func (g *group) terminate() error { return g.signal(syscall.SIGTERM) }
+
+func (g *group) signal(s syscall.Signal) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.gone || g.cmd.Process == nil {
 		return os.ErrProcessDone
 	}
-	err := syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL)
+	err := syscall.Kill(-g.cmd.Process.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone
 	}

@@ -61,6 +61,9 @@ func (g *group) kill() error {
 	return g.cmd.Process.Kill()
 }
 
+// terminate is kill: there is no way to ask.
+func (g *group) terminate() error { return g.kill() }
+
 // adopt puts the child into its job.
 func (g *group) adopt() {
 	_ = g.cmd.Process.WithHandle(func(handle uintptr) {

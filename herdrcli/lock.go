@@ -16,8 +16,6 @@ const (
 	// settle is how long after a prompt its Enter may still be to come: Herdr
 	// presses it 300 ms behind the text.
 	settle = 350 * time.Millisecond
-	// lockTime is how long Acquire waits for a lock.
-	lockTime = 30 * time.Second
 	// lockPoll is how often it looks. (flock itself cannot be cancelled.)
 	lockPoll = 10 * time.Millisecond
 )
@@ -45,15 +43,15 @@ type Lock struct {
 }
 
 // Acquire takes the lock of the terminal in which the agent runs. It fails
-// with ErrLockBusy after 30 s, with the context's error, or with another one
+// with ErrLockBusy when it was not free for that time, with the context's error, or with another one
 // if there can be no lock: a folder that is not the user's own, say.
-func (l *Locks) Acquire(ctx context.Context, a Agent, socket string) (*Lock, error) {
+func (l *Locks) Acquire(ctx context.Context, a Agent, socket string, patience time.Duration) (*Lock, error) {
 	file, err := l.open(lockName(a, socket))
 	if err != nil {
 		return nil, err
 	}
 	lock := &Lock{file: file}
-	deadline := time.Now().Add(lockTime)
+	deadline := time.Now().Add(patience)
 	for {
 		free, err := tryLock(file)
 		switch {

@@ -21,7 +21,7 @@ var terminal = Agent{TerminalID: "term_1", PaneID: "w1:p1"}
 // hold is a process that takes the lock, says so, and keeps it while its stdin
 // is open.
 func hold(home string) {
-	if _, err := NewLocks(home).Acquire(context.Background(), terminal, ""); err != nil {
+	if _, err := NewLocks(home).Acquire(context.Background(), terminal, "", lockTime); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -34,7 +34,7 @@ func hold(home string) {
 func count(home string) {
 	file := filepath.Join(home, "number")
 	for range counts {
-		lock, err := NewLocks(home).Acquire(context.Background(), terminal, "")
+		lock, err := NewLocks(home).Acquire(context.Background(), terminal, "", lockTime)
 		if err != nil {
 			os.Exit(1)
 		}
@@ -82,7 +82,7 @@ func holder(t *testing.T, home string) (cmd *exec.Cmd, stdin io.Closer) {
 
 func acquire(t testing.TB, home string, a Agent) *Lock {
 	t.Helper()
-	lock, err := NewLocks(home).Acquire(t.Context(), a, "")
+	lock, err := NewLocks(home).Acquire(t.Context(), a, "", lockTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +104,9 @@ func busy(t testing.TB, home string, a Agent) bool {
 	return !free
 }
 
+// lockTime is how long the tests wait for a lock.
+const lockTime = 30 * time.Second
+
 func TestLockAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -120,12 +123,12 @@ func TestLockAcrossProcesses(t *testing.T) {
 	reason := errors.New("a reason")
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(reason)
-	if lock, err := NewLocks(home).Acquire(ctx, terminal, ""); lock != nil || !errors.Is(err, reason) {
+	if lock, err := NewLocks(home).Acquire(ctx, terminal, "", lockTime); lock != nil || !errors.Is(err, reason) {
 		t.Errorf("%v, %v", lock, err)
 	}
 	ctx, end := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer end()
-	if lock, err := NewLocks(home).Acquire(ctx, terminal, ""); lock != nil || !errors.Is(err, ErrTimeout) {
+	if lock, err := NewLocks(home).Acquire(ctx, terminal, "", lockTime); lock != nil || !errors.Is(err, ErrTimeout) {
 		t.Errorf("%v, %v", lock, err)
 	}
 	stdin.Close()
@@ -181,7 +184,7 @@ func TestLockBusy(t *testing.T) {
 		held := acquire(t, home, terminal)
 		defer held.Release()
 		begun := time.Now()
-		lock, err := NewLocks(home).Acquire(t.Context(), terminal, "")
+		lock, err := NewLocks(home).Acquire(t.Context(), terminal, "", lockTime)
 		if lock != nil || !errors.Is(err, ErrLockBusy) {
 			t.Errorf("%v, %v", lock, err)
 		}
@@ -229,7 +232,7 @@ func TestLockCancel(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			_, err := NewLocks(home).Acquire(ctx, terminal, "")
+			_, err := NewLocks(home).Acquire(ctx, terminal, "", lockTime)
 			ended <- err
 		}()
 		synctest.Wait()
@@ -404,7 +407,7 @@ func TestLockName(t *testing.T) {
 func TestLockNeedsHome(t *testing.T) {
 	t.Parallel()
 	for _, home := range []string{"", "home", "."} {
-		if lock, err := NewLocks(home).Acquire(t.Context(), terminal, ""); lock != nil || err == nil || errors.Is(err, ErrLockBusy) {
+		if lock, err := NewLocks(home).Acquire(t.Context(), terminal, "", lockTime); lock != nil || err == nil || errors.Is(err, ErrLockBusy) {
 			t.Errorf("%q: %v, %v", home, lock, err)
 		}
 	}
@@ -448,7 +451,7 @@ func refused(t *testing.T, spoil func(base, locks, file string) error) {
 	}
 	got := make(chan result, 1)
 	go func() {
-		lock, err := NewLocks(home).Acquire(t.Context(), terminal, "")
+		lock, err := NewLocks(home).Acquire(t.Context(), terminal, "", lockTime)
 		got <- result{lock, err}
 	}()
 	select {

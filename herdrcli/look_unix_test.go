@@ -57,7 +57,7 @@ func TestLook(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: nothing is wrong", name)
 			}
-			if lock, err := NewLocks(home).Acquire(t.Context(), Agent{TerminalID: "t"}, ""); err == nil {
+			if lock, err := NewLocks(home).Acquire(t.Context(), Agent{TerminalID: "t"}, "", lockTime); err == nil {
 				lock.Release()
 				t.Errorf("%s: but a lock can be had", name)
 			}

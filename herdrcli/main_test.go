@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +47,26 @@ func TestMain(m *testing.M) {
 		leaveChild(file)
 		sleepWhile(file)
 	case "sleep":
+		sleepWhile(file)
+	case "pour": // a herdr that prints a file
+		text, _ := os.ReadFile(file)
+		to := os.Stdout
+		if os.Getenv(outVariable) == "stderr" {
+			to = os.Stderr
+		}
+		_, _ = to.Write(text)
+		sleepWhile(file)
+	case "polite": // a herdr that ends when it is asked to, and says so
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		fmt.Print("ready")
+		go sleepWhile(file)
+		<-asked
+		fmt.Print(" asked")
+		os.Exit(3)
+	case "stubborn": // a herdr that does not
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Print("ready")
 		sleepWhile(file)
 	case "hold": // a process that holds the lock while its stdin is open
 		hold(file)

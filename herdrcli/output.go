@@ -17,6 +17,7 @@ type output struct {
 	buf      bytes.Buffer
 	max      int
 	total    int
+	strict   bool   // more than max bytes are not swallowed, but end the call
 	overflow func() // called once when more than max bytes came; may be nil
 	r, w     *os.File
 	done     chan struct{} // closed when the pipe has been read

@@ -20,7 +20,7 @@ func (c *Client) run(ctx context.Context, read func(stdout []byte) bool, command
 	begun := time.Now()
 	stdout, stderr := &output{max: maxStdout}, &output{max: maxStderr}
 	e := &Error{Command: command, Exit: -1}
-	e.Err = c.start(ctx, argv, e, stdout, stderr)
+	e.Err = c.start(ctx, job{argv: argv, timeout: c.timeout}, e, stdout, stderr)
 	if e.Err == nil && e.Exit == 1 {
 		e.Code = errorCode(stderr.buf.Bytes())
 	}
@@ -38,22 +38,45 @@ func (c *Client) run(ctx context.Context, read func(stdout []byte) bool, command
 	return nil
 }
 
+// A job is a herdr to be run.
+type job struct {
+	argv    []string
+	timeout time.Duration
+	gentle  bool // it is asked to end before it is killed
+}
+
 // start starts herdr, waits for its end and fills in e.Started and e.Exit. It
 // returns an error if that end was not herdr's own doing.
-func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, stderr *output) error {
-	if err := executable(c.bin); err != nil {
+func (c *Client) start(ctx context.Context, j job, e *Error, stdout, stderr *output) error {
+	bin, err := c.Binary()
+	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, c.timeout, ErrTimeout)
+	if reserved(j.argv) {
+		return ErrReserved
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, j.timeout, ErrTimeout)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stdout.overflow = func() { cancel(ErrOutput) }
+	overflow := func() { cancel(ErrTooMuch) }
+	stdout.overflow = overflow
+	if stderr.strict {
+		stderr.overflow = overflow
+	}
 
-	cmd := exec.CommandContext(ctx, c.bin, argv...)
+	cmd := exec.CommandContext(ctx, bin, j.argv...)
 	cmd.Env = c.env
 	group := newGroup(cmd)
 	cmd.Cancel = group.kill
+	dying := killGrace
+	if j.gentle {
+		dying += termGrace
+		cmd.Cancel = func() error {
+			time.AfterFunc(termGrace, func() { _ = group.kill() })
+			return group.terminate()
+		}
+	}
 	defer stdout.close()
 	defer stderr.close()
 	if err := errors.Join(stdout.open(), stderr.open()); err != nil {
@@ -92,7 +115,7 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 	case <-ctx.Done():
 		select {
 		case <-exited:
-		case <-time.After(killGrace):
+		case <-time.After(dying):
 			// It cannot be killed: another user's, or stuck in the kernel. It is
 			// reaped when it ends.
 			go func() {
@@ -111,8 +134,8 @@ func (c *Client) start(ctx context.Context, argv []string, e *Error, stdout, std
 	stdout.finish(grace.Done())
 	stderr.finish(grace.Done())
 	switch {
-	case errors.Is(context.Cause(ctx), ErrOutput): // too much of it
-		return ErrOutput
+	case errors.Is(context.Cause(ctx), ErrTooMuch):
+		return ErrTooMuch
 	case cmd.ProcessState == nil:
 		return ErrOutput
 	case over && !cmd.ProcessState.Success(): // what ended well in the last moment counts

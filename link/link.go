@@ -241,10 +241,13 @@ func (a act) decide(s sides) error {
 	return a.allowed(s)
 }
 
+// lockTime is how long a call waits for the lock of its target.
+const lockTime = 30 * time.Second
+
 // lock takes the lock of the agent's terminal. Where there can be none, the
 // operator hears of it and the call goes on without: nil, nil.
 func (l *Link) lock(ctx context.Context, a herdrcli.Agent) (*herdrcli.Lock, error) {
-	lock, err := l.locks.Acquire(ctx, a, l.socket)
+	lock, err := l.locks.Acquire(ctx, a, l.socket, lockTime)
 	switch {
 	case err == nil:
 		return lock, nil

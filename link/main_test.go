@@ -159,7 +159,7 @@ func (s *stage) with(o Options, pane string, vars ...string) *Link {
 // lock takes the lock of a pane's terminal, as another process would.
 func (s *stage) lock(pane string) *herdrcli.Lock {
 	s.t.Helper()
-	lock, err := herdrcli.NewLocks(s.home).Acquire(context.Background(), herdrcli.Agent{TerminalID: s.world().Pane(pane).Terminal}, "")
+	lock, err := herdrcli.NewLocks(s.home).Acquire(context.Background(), herdrcli.Agent{TerminalID: s.world().Pane(pane).Terminal}, "", lockTime)
 	if err != nil {
 		s.t.Fatal(err)
 	}

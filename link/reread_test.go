@@ -307,7 +307,7 @@ func TestReadAgainWithoutTerminal(t *testing.T) {
 	l := s.in("w1:p1")
 	synctest.Test(t, func(t *testing.T) {
 		socket := filepath.Join(s.scene.Dir(), "herdr.sock")
-		lock, err := herdrcli.NewLocks(s.home).Acquire(t.Context(), herdrcli.Agent{PaneID: "w1:p2"}, socket)
+		lock, err := herdrcli.NewLocks(s.home).Acquire(t.Context(), herdrcli.Agent{PaneID: "w1:p2"}, socket, lockTime)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,35 @@
+package herdrcli
+
+import (
+	"context"
+	"time"
+)
+
+// An Outcome is how one herdr ended and what it printed.
+type Outcome struct {
+	Exit           int // exit code, -1 if herdr did not start or did not exit by itself
+	Stdout, Stderr []byte
+	Started        bool // herdr was started, so it may have acted
+	Took           time.Duration
+	// Err is why it did not end by itself: ErrBinary, ErrResources, ErrReserved,
+	// ErrTooLong, ErrTimeout, ErrTooMuch, or the context's error.
+	Err error
+}
+
+// Exec runs herdr with any arguments and returns the outcome as it is: what the
+// exit code and the output mean is the caller's to say. Each of stdout and
+// stderr may have 4 MiB. A child that has to end gets SIGTERM and, 500 ms later,
+// SIGKILL. timeout 0 is the client's own. Nothing is logged.
+func (c *Client) Exec(ctx context.Context, timeout time.Duration, argv ...string) Outcome {
+	begun := time.Now()
+	if timeout <= 0 {
+		timeout = c.timeout
+	}
+	stdout, stderr := &output{max: maxStdout}, &output{max: maxStdout, strict: true}
+	e := &Error{Exit: -1}
+	err := c.start(ctx, job{argv: argv, timeout: timeout, gentle: true}, e, stdout, stderr)
+	return Outcome{
+		Exit: e.Exit, Started: e.Started, Took: time.Since(begun), Err: err,
+		Stdout: stdout.buf.Bytes(), Stderr: stderr.buf.Bytes(),
+	}
+}
