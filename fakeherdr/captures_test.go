@@ -14,15 +14,12 @@ import (
 
 // different are captures that this Herdr knowingly does not reproduce.
 var different = map[string]string{
-	"agent-prompt.help":                               "its text is for people; here --help is a target",
-	"agent-prompt.wait-short-timeout":                 "nothing here waits",
-	"agent-prompt.wait-stalled":                       "nothing here waits",
-	"agent-prompt.wait-timeout":                       "nothing here waits",
-	"agent-prompt.wait-timeout-long":                  "nothing here waits",
-	"agent-prompt.wait-until-all":                     "nothing here waits, and no agent begins to work",
-	"agent-prompt.wait-until-working":                 "nothing here waits, and no agent begins to work",
-	"agent-prompt.wait-until-working-already-working": "nothing here waits",
-	"socket.empty-path":                               "getenv cannot tell an empty variable from a missing one",
+	"agent-prompt.help":     "its text is for people; here --help is a target",
+	"agent-explain.json":    "nothing here looks at a screen",
+	"agent-explain.text":    "nothing here looks at a screen",
+	"agent-explain.blocked": "nothing here looks at a screen",
+	"agent-explain.unnamed": "nothing here looks at a screen",
+	"socket.empty-path":     "getenv cannot tell an empty variable from a missing one",
 }
 
 // A capture is a file of testdata/herdr; its README says what the fields mean.
@@ -54,7 +51,6 @@ var scenes = []struct {
 	  agent-prompt.text-is-remote-keybindings agent-prompt.text-is-remote-word agent-prompt.text-is-session
 	  agent-prompt.text-is-session-multiline agent-prompt.text-is-session-word agent-prompt.text-is-version agent-prompt.text-is-wait
 	  agent-prompt.timeout-without-wait agent-prompt.trailing-newline agent-prompt.unknown-option agent-prompt.until-without-wait
-	  agent-prompt.wait-done
 	  agent-rename.32-chars agent-rename.clear agent-rename.clear-twice agent-rename.invalid-33-chars agent-rename.invalid-colon
 	  agent-rename.invalid-dash-first agent-rename.invalid-digit-first agent-rename.invalid-dot agent-rename.invalid-empty
 	  agent-rename.invalid-newline agent-rename.invalid-non-ascii agent-rename.invalid-slash agent-rename.invalid-space
@@ -66,6 +62,66 @@ var scenes = []struct {
 	  session.bad-name session.env-ignored session.env-unknown session.flag-wins
 	  socket.directory socket.missing-file socket.missing-parent socket.regular-file socket.relative socket.stale socket.stale-prompt
 	  socket.too-long socket.unset socket.stale-status status.json`, func(*World) {}},
+
+	{`agent-explain.missing agent-explain.plain-shell agent-read.bad-lines agent-read.bad-source agent-read.missing agent-read.plain-shell
+	  agent-read.unknown-option agent-start.bad-kind agent-start.bad-name agent-start.bad-timeout agent-start.control-char-arg
+	  agent-start.missing-pane agent-start.name-taken agent-start.no-kind agent-start.no-pane agent-start.pane-busy
+	  agent-start.with-args agent-wait.already agent-wait.bad-status agent-wait.missing agent-wait.unknown-option
+	  integration-status pane-current.env pane-current.no-env pane-current.stale-env pane-layout.env pane-layout.missing
+	  pane-layout.pane pane-list.missing-workspace pane-read.missing pane-run.missing pane-run.no-command pane-run.to-agent
+	  pane-send-text.missing pane-split.missing socket.stale-start tab-create.missing-workspace tab-get.missing tab-get.ok
+	  tab-list.missing-workspace tab-list.ok tab-list.workspace workspace-create.ok workspace-create.unknown-option
+	  workspace-get.after-last-pane workspace-get.closed workspace-get.index workspace-get.missing workspace-get.no-arg
+	  workspace-get.ok workspace-list.ok`, func(*World) {}},
+
+	{"pane-list.ok pane-list.workspace", func(w *World) { w.Pane("w2:p1").Rows = 12 }},
+	{"workspace-list.blocked", func(w *World) {
+		w.Pane("w1:p1").Agent.Status, w.Pane("w2:p1").Agent.Status = Blocked, Done
+	}},
+	{"workspace-list.five", func(w *World) { pads(w, "scratch", "~", "withenv") }},
+	{"workspace-create.bad-cwd", func(w *World) { pads(w, "scratch") }},
+	{"workspace-create.env", func(w *World) { pads(w, "scratch", "~") }},
+	{"tab-create.ok", func(w *World) { pads(w, "scratch") }},
+	{"pane-split.ok", func(w *World) { w.focus(logs(w)) }},
+	{"pane-split.bad-direction pane-split.no-direction pane-split.current-no-env", func(w *World) { logs(w) }},
+	{"pane-split.current", func(w *World) { logs(w); w.split(w.Pane("w3:p1"), right, 0.5) }},
+	{"pane-split.cwd", func(w *World) {
+		logs(w)
+		w.split(w.Pane("w3:p1"), right, 0.5)
+		w.split(w.Pane("w3:p1"), down, 0.5)
+	}},
+	{"pane-run.ok pane-send-text.ok", func(w *World) { scratch(w) }},
+	{"pane-read.ok", func(w *World) { w.Pane("w1:p4").Text = []string{"$ "} }},
+	{"pane-read.after-run", func(w *World) { scratch(w).Text = []string{"$ echo hello world", "hello world", "$ "} }},
+	{"pane-wait-output.ok pane-wait-output.timeout", func(w *World) {
+		scratch(w).Text = []string{"$ echo hello world", "hello world", "$ # typed, not submitted^C", "$ "}
+		w.Haste = 20
+	}},
+	{"agent-read.ansi agent-read.default agent-read.detection agent-read.recent-unwrapped agent-read.visible", func(w *World) {
+		show(w.Pane("w1:p1"))
+	}},
+	{"pane-read.after-start-with-args", func(w *World) { show(w.Pane("w1:p4")) }},
+	{"agent-read.reported-custom agent-explain.reported-custom", func(w *World) {
+		p := report(w, Agent{Kind: "mybot", Status: Working, Ready: true})
+		p.Cols, p.Text = 27, []string{"$ gemini", "bash: gemini: command not found", "$ sleep 100", "^C", "$ "}
+	}},
+
+	{"agent-start.ok", func(w *World) { w.Pane("w1:p2").Agent = nil }},
+	{"agent-start.pane-runs-command", func(w *World) { w.Pane("w1:p4").Busy = true }},
+	{"agent-start.kind-mismatch", func(w *World) { w.Executables = map[string]string{"gemini": "codex"} }},
+	{"agent-start.exits-at-once agent-start.not-installed", func(w *World) {
+		w.Executables, w.Haste = map[string]string{"gemini": "", "kilo": ""}, 20
+	}},
+	{"agent-start.exits-early", func(w *World) { w.StartDelay, w.Haste = long, 5 }},
+
+	{"agent-wait.agent-exits agent-wait.renamed-away agent-wait.server-stops", func(*World) {}},
+	{"agent-wait.moved", func(w *World) { w.Pane("w1:p3").Agent.Name = "mover" }},
+	{"agent-wait.blocked", func(w *World) { w.Pane("w1:p1").Agent.Status = Blocked }},
+	{"agent-wait.done-is-not-idle agent-wait.timeout", func(w *World) { w.Pane("w2:p1").Agent.Status, w.Haste = Done, 20 }},
+	{"agent-prompt.wait-done agent-prompt.wait-until-all agent-prompt.wait-until-working", func(*World) {}},
+	{"agent-prompt.wait-short-timeout agent-prompt.wait-stalled", func(w *World) { w.Haste = 20 }},
+	{"agent-prompt.wait-timeout agent-prompt.wait-timeout-long", func(w *World) { w.Haste = 5 }},
+	{"agent-prompt.wait-until-working-already-working", func(w *World) { work(w.Pane("w1:p1")); w.Haste = 20 }},
 
 	{"agent-get.blocked agent-prompt.to-blocked", func(w *World) { w.Pane("w1:p1").Agent.Status = Blocked }},
 	{"agent-prompt.to-working env.none", func(w *World) { work(w.Pane("w1:p1")) }},
@@ -113,14 +169,15 @@ var scenes = []struct {
 			w.close(w.Panes[len(w.Panes)-1])
 		}
 	}},
-	{"empty.agent-list", func(w *World) {
+	{`empty.after-close empty.agent-list empty.pane-current empty.pane-layout empty.pane-list empty.pane-split empty.tab-create
+	  empty.tab-list empty.workspace-list`, func(w *World) {
 		for len(w.Panes) > 0 {
 			w.close(w.Panes[0])
 		}
 	}},
 
 	{`agent-get.moved-name agent-get.moved-new-pane-id agent-get.moved-old-pane-id agent-prompt.moved-name agent-prompt.moved-old-pane-id
-	  pane-get.moved-old-pane-id`, func(w *World) { move(w) }},
+	  pane-current.moved pane-current.moved-current-flag pane-get.moved-old-pane-id`, func(w *World) { move(w) }},
 	{"agent-rename.moved-old-pane-id", func(w *World) { move(w).Agent.Name = "" }},
 	{"pane-get.moved-twice-oldest-id", func(w *World) {
 		p := move(w)
@@ -129,12 +186,30 @@ var scenes = []struct {
 	}},
 
 	{`server-down.agent-get server-down.agent-list server-down.agent-prompt server-down.agent-rename server-down.pane-close
-	  server-down.status server-killed.agent-get`, fault(Fault{Kind: Down})},
+	  server-down.status server-down.pane-current server-down.workspace-list server-killed.agent-get`, fault(Fault{Kind: Down})},
 	{"protocol.server-newer protocol.server-newer-status", fault(Fault{Kind: Mismatch})},
 	{"protocol.server-older protocol.server-older-prompt", fault(Fault{Kind: Mismatch, Protocol: 19})},
 	{"protocol.empty-response protocol.dies-after-ping", fault(Fault{Kind: Debug})},
 	{"protocol.closed-at-once", fault(Fault{Kind: Debug, Text: `Os { code: 104, kind: ConnectionReset, message: "Connection reset by peer" }`})},
 	{"protocol.garbage", fault(Fault{Kind: Debug, Text: `Custom { kind: Other, error: Json(Error("expected value", line: 1, column: 1)) }`})},
+}
+
+// meanwhile is what happened to the world while the call of a case was waiting.
+var meanwhile = map[string]func(w *World){
+	"agent-start.exits-early": func(w *World) { w.Pane("w1:p4").Agent = nil },
+	"agent-wait.agent-exits":  func(w *World) { w.Pane("w1:p2").Agent = nil },
+	"agent-wait.moved":        func(w *World) { w.Move("w1:p3", "w2") },
+	"agent-wait.renamed-away": func(w *World) { w.Pane("w1:p2").Agent.Name = "other" },
+	"agent-wait.server-stops": fault(Fault{Kind: Down}),
+	"agent-prompt.wait-done": func(w *World) {
+		w.Pane("w1:p1").Agent.Status = Working
+		w.count(w.Pane("w1:p1"))
+		w.Pane("w1:p1").Agent.Status = Idle
+	},
+	"agent-prompt.wait-timeout":       func(w *World) { work(w.Pane("w1:p1")) },
+	"agent-prompt.wait-timeout-long":  func(w *World) { work(w.Pane("w1:p1")) },
+	"agent-prompt.wait-until-all":     func(w *World) { work(w.Pane("w1:p1")) },
+	"agent-prompt.wait-until-working": func(w *World) { work(w.Pane("w1:p1")) },
 }
 
 func fault(f Fault) func(*World) { return func(w *World) { w.Faults = []Fault{f} } }
@@ -146,6 +221,25 @@ func report(w *World, a Agent) *Pane {
 	p := w.Pane("w1:p4")
 	p.Agent = &a
 	return p
+}
+
+// pads opens w3 and those after it, a shell in each.
+func pads(w *World, labels ...string) {
+	for _, label := range labels {
+		w.AddPane(w.AddWorkspace(label).ID, "", "")
+	}
+}
+
+// logs opens w3 with w3:p1, and a second tab with w3:p2.
+func logs(w *World) *Pane {
+	pads(w, "scratch")
+	return w.open(w.workspace("w3"), "/")
+}
+
+// show is the screen of the program that was taken for claude.
+func show(p *Pane) {
+	line := strings.Repeat("─", 60)
+	p.Cols, p.Text = 53, []string{"claude (fake)", line, "❯ ", line}
 }
 
 // scratch opens w3 with w3:p1 and, where p2 has gone, w3:p3.
@@ -193,7 +287,7 @@ func TestCaptures(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			replayCapture(t, file, setup)
+			replayCapture(t, file, setup, meanwhile[name])
 		})
 	}
 	for name := range different {
@@ -206,9 +300,14 @@ func TestCaptures(t *testing.T) {
 			t.Errorf("no such capture: %s", name)
 		}
 	}
+	for name := range meanwhile {
+		if setups[name] == nil {
+			t.Errorf("no such case: %s", name)
+		}
+	}
 }
 
-func replayCapture(t *testing.T, file string, setup func(*World)) {
+func replayCapture(t *testing.T, file string, setup, meanwhile func(*World)) {
 	want := readCapture(t, file)
 	s := newScene(t)
 	update(t, s, setup)
@@ -229,9 +328,14 @@ func replayCapture(t *testing.T, file string, setup func(*World)) {
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); cmd.ProcessState == nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	if meanwhile != nil {
+		waitFor(t, "wait", func() bool { return slices.ContainsFunc(calls(t, s), func(c Call) bool { return c.Waits }) })
+		update(t, s, meanwhile)
+	}
+	_ = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != want.Exit {
 		t.Errorf("exit %d, want %d", got, want.Exit)
 	}
@@ -265,6 +369,7 @@ func neutral(text string) string {
 	for _, r := range []struct{ pattern, with string }{
 		{`term_[0-9a-f]{14}`, `term_X`},
 		{`"(revision|state_change_seq)":[0-9]+`, `"$1":0`},
+		{`state_change_seq remained [0-9]+`, `state_change_seq remained 0`},
 		{`"(cwd|foreground_cwd)":"/[^"]*"`, `"$1":"/x"`},
 		{` cwd=/\S+`, ` cwd=/x`},
 		{`"binary":"[^"]*"`, `"binary":"/x"`},

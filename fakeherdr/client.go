@@ -8,13 +8,17 @@ import (
 	"strings"
 )
 
-// cutGlobals takes the global options out of argv, wherever they stand: even
-// the text of a prompt is one if it looks like one. It returns the rest, and
+// cutGlobals takes the global options out of argv, wherever they stand before
+// "--": even the text of a prompt is one if it looks like one. It returns the rest, and
 // the session that --session names.
 func cutGlobals(argv []string) (rest []string, session string, err error) {
 	var remote, keybindings bool
 	fail := func(text string) error { return usage("error: " + text + "\n" + strings.TrimSuffix(hint, "\n")) }
 	for i := 0; i < len(argv); i++ {
+		if argv[i] == "--" { // what follows is for a program
+			rest = append(rest, argv[i:]...)
+			break
+		}
 		name, value, joined := strings.Cut(argv[i], "=")
 		if name != "--session" && name != "--remote" && name != "--remote-keybindings" {
 			rest = append(rest, argv[i])

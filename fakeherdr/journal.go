@@ -12,16 +12,19 @@ type Call struct {
 	Args  []string // whole, without argv[0]; bytes that are no UTF-8 are lost
 	Done  bool     // it came to its end: not killed, not hanging, not running
 	Exit  int      // its exit status if Done, otherwise -1
+	Waits bool     // it has begun to wait for the world to change
 	Child int      // pid of the grandchild that a fault left behind, or 0
 }
 
-// A note is a line of the journal: the begin, the child or the end of a call.
+// A note is a line of the journal: the begin, the wait, the child or the end of a
+// call.
 type note struct {
 	PID   int
 	At    time.Time
 	Args  []string `json:",omitzero"` // only the begin has them, if only an empty list
 	Child int      `json:",omitempty"`
 	Exit  *int     `json:",omitempty"`
+	Waits bool     `json:",omitempty"`
 }
 
 func (s *Scene) note(n note) error {
@@ -42,6 +45,8 @@ func (s *Scene) Calls() ([]Call, error) {
 		case n.Args != nil:
 			latest[n.PID] = len(calls)
 			calls = append(calls, Call{At: n.At, PID: n.PID, Args: n.Args, Exit: -1})
+		case n.Waits:
+			calls[latest[n.PID]].Waits = true
 		case n.Child != 0:
 			calls[latest[n.PID]].Child = n.Child
 		case n.Exit != nil:

@@ -8,7 +8,14 @@ import (
 	"io"
 )
 
-// Three things a call can end with that are no success.
+// What some commands print instead of a reply: text as it is (none: nothing at
+// all), or JSON of their own.
+type (
+	plain string
+	bare  struct{ value any }
+)
+
+// Four things a call can end with that are no success.
 type (
 	// A failure is Herdr's answer to a request that it understood.
 	failure struct {
@@ -54,7 +61,7 @@ func (c *call) finish(id string, result any, err error) int {
 	)
 	switch {
 	case err == nil:
-		return c.say(0, line(success{id, result}), "")
+		return c.say(0, reply(id, result), "")
 	case errors.As(err, &fail):
 		return c.say(1, "", line(serverError{fail, id}))
 	case errors.As(err, &away):
@@ -66,6 +73,16 @@ func (c *call) finish(id string, result any, err error) int {
 	}
 	// The scene itself is broken: no answer of Herdr's must hide that.
 	return c.say(70, "", fmt.Sprintf("fakeherdr: %v\n", err))
+}
+
+func reply(id string, result any) string {
+	switch r := result.(type) {
+	case plain:
+		return string(r)
+	case bare:
+		return line(r.value)
+	}
+	return line(success{id, result})
 }
 
 // line is v as Herdr writes it: one line, nothing escaped for HTML.

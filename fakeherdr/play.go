@@ -59,7 +59,7 @@ func (c *call) play(argv []string) int {
 	if optionErr != nil {
 		return c.finish("", nil, optionErr)
 	}
-	for _, cmd := range commands() {
+	for _, cmd := range c.commands() {
 		if len(args) >= len(cmd.words) && slices.Equal(cmd.words, args[:len(cmd.words)]) {
 			result, err := c.run(cmd, args[len(cmd.words):], session)
 			return c.end(cmd.id(), result, err)
@@ -77,9 +77,21 @@ func (c *call) run(cmd command, args []string, session string) (result any, err 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.reach(session); err != nil {
+	if !req.local {
+		if err := c.reach(session); err != nil {
+			return nil, err
+		}
+	}
+	if result, err = c.ask(req); err != nil {
 		return nil, err
 	}
+	if wait, ok := result.(pending); ok {
+		return wait()
+	}
+	return result, nil
+}
+
+func (c *call) ask(req request) (result any, err error) {
 	if !req.writes {
 		w, err := c.scene.World()
 		if err != nil {
@@ -114,13 +126,11 @@ func (c *call) other() int {
 		}
 		return c.say(0, "herdr "+w.client()+"\n", "")
 	}
-	switch {
-	case len(c.args) == 0:
+	if len(c.args) == 0 {
 		return c.say(1, "", "fakeherdr has no screen to show\n")
-	case c.args[0] == "agent":
-		return c.say(2, "", agentUsage)
-	case c.args[0] == "pane":
-		return c.say(2, "", paneUsage)
+	}
+	if help := groupUsage(c.args[0]); help != "" {
+		return c.say(2, "", help)
 	}
 	return c.say(2, "", c.unknown())
 }
@@ -137,29 +147,3 @@ func (c *call) unknown() string {
 }
 
 const hint = "run 'herdr --help' for usage\n"
-
-const kinds = "pi|claude|codex|gemini|cursor|devin|agy|cline|omp|mastracode|opencode|copilot|kimi|kiro|droid|amp|grok|hermes|kilo|qodercli|maki"
-
-// agentUsage is the real one's, with the commands that this one lacks.
-const agentUsage = `herdr agent commands:
-  herdr agent list
-  herdr agent get <target>
-  herdr agent read <target> [--source visible|recent|recent-unwrapped|detection] [--lines N] [--format text|ansi] [--ansi]
-  herdr agent send-keys <target> <key> [key ...]
-  herdr agent prompt <target> <text> [--wait] [--until STATUS]... [--timeout MS]
-  herdr agent rename <target> <name>|--clear
-  herdr agent focus <target>
-  herdr agent wait <target> [--until STATUS]... [--timeout MS]
-  herdr agent attach <target> [--takeover]
-  herdr agent start <name> --kind KIND --pane ID [--timeout MS] [-- <agent-args...>]
-  herdr agent explain <target> [--json|--format text|json] [--verbose]
-  herdr agent explain --file PATH --agent LABEL [--json|--format text|json] [--verbose]
-  targets accept unique agent names and pane ids that currently host agents
-  kinds: ` + kinds + "\n"
-
-// paneUsage is ours: the real one's was never captured.
-const paneUsage = `herdr pane commands:
-  herdr pane get <pane_id>
-  herdr pane close <pane_id>
-  herdr pane process-info [--pane ID|--current]
-`

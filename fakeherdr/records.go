@@ -5,7 +5,7 @@ import "strings"
 // Herdr sorts its keys, so the fields of these structs are in that order.
 type (
 	agentRecord struct {
-		Agent            string `json:"agent"`
+		Agent            string `json:"agent,omitempty"`
 		AgentStatus      string `json:"agent_status"`
 		Cwd              string `json:"cwd"`
 		Focused          bool   `json:"focused"`
@@ -38,6 +38,61 @@ type (
 		TitleStripped string `json:"terminal_title_stripped,omitempty"`
 		WorkspaceID   string `json:"workspace_id"`
 	}
+	workspaceRecord struct {
+		ActiveTabID string `json:"active_tab_id"`
+		AgentStatus string `json:"agent_status"`
+		Focused     bool   `json:"focused"`
+		Label       string `json:"label"`
+		Number      int    `json:"number"`
+		PaneCount   int    `json:"pane_count"`
+		TabCount    int    `json:"tab_count"`
+		WorkspaceID string `json:"workspace_id"`
+	}
+	tabRecord struct {
+		AgentStatus string `json:"agent_status"`
+		Focused     bool   `json:"focused"`
+		Label       string `json:"label"`
+		Number      int    `json:"number"`
+		PaneCount   int    `json:"pane_count"`
+		TabID       string `json:"tab_id"`
+		WorkspaceID string `json:"workspace_id"`
+	}
+	layoutRecord struct {
+		Area          rect          `json:"area"`
+		FocusedPaneID string        `json:"focused_pane_id"`
+		Panes         []placeRecord `json:"panes"`
+		Splits        []splitRecord `json:"splits"`
+		TabID         string        `json:"tab_id"`
+		WorkspaceID   string        `json:"workspace_id"`
+		Zoomed        bool          `json:"zoomed"`
+	}
+	placeRecord struct {
+		Focused bool   `json:"focused"`
+		PaneID  string `json:"pane_id"`
+		Rect    rect   `json:"rect"`
+	}
+	splitRecord struct {
+		Direction string  `json:"direction"`
+		ID        string  `json:"id"`
+		Ratio     float32 `json:"ratio"`
+		Rect      rect    `json:"rect"`
+	}
+	rect struct {
+		Height int `json:"height"`
+		Width  int `json:"width"`
+		X      int `json:"x"`
+		Y      int `json:"y"`
+	}
+	readRecord struct {
+		Format      string `json:"format"`
+		PaneID      string `json:"pane_id"`
+		Revision    int    `json:"revision"` // always 0
+		Source      string `json:"source"`
+		TabID       string `json:"tab_id"`
+		Text        string `json:"text"`
+		Truncated   bool   `json:"truncated"`
+		WorkspaceID string `json:"workspace_id"`
+	}
 	scroll struct {
 		Max    int `json:"max_offset_from_bottom"`
 		Offset int `json:"offset_from_bottom"`
@@ -55,6 +110,48 @@ type (
 	paneResult struct {
 		Pane paneRecord `json:"pane"`
 		Type string     `json:"type"`
+	}
+	panesResult struct {
+		Panes []paneRecord `json:"panes"`
+		Type  string       `json:"type"`
+	}
+	layoutResult struct {
+		Layout layoutRecord `json:"layout"`
+		Type   string       `json:"type"`
+	}
+	tabResult struct {
+		Tab  tabRecord `json:"tab"`
+		Type string    `json:"type"`
+	}
+	tabsResult struct {
+		Tabs []tabRecord `json:"tabs"`
+		Type string      `json:"type"`
+	}
+	workspaceResult struct {
+		Type      string          `json:"type"`
+		Workspace workspaceRecord `json:"workspace"`
+	}
+	workspacesResult struct {
+		Type       string            `json:"type"`
+		Workspaces []workspaceRecord `json:"workspaces"`
+	}
+	createdResult struct {
+		RootPane  paneRecord       `json:"root_pane"`
+		Tab       tabRecord        `json:"tab"`
+		Type      string           `json:"type"`
+		Workspace *workspaceRecord `json:"workspace,omitempty"`
+	}
+	startedResult struct {
+		Agent agentRecord `json:"agent"`
+		Argv  []string    `json:"argv"`
+		Type  string      `json:"type"`
+	}
+	matchedResult struct {
+		MatchedLine string     `json:"matched_line"`
+		PaneID      string     `json:"pane_id"`
+		Read        readRecord `json:"read"`
+		Revision    int        `json:"revision"` // always 0
+		Type        string     `json:"type"`
 	}
 	okResult struct {
 		Type string `json:"type"`
@@ -84,27 +181,35 @@ func recordAgent(p *Pane) agentRecord {
 
 func recordPane(p *Pane, detected bool) paneRecord {
 	r := paneRecord{
-		AgentStatus:   p.LastStatus,
 		Cwd:           p.Cwd,
 		Focused:       p.Focused,
 		ForegroundCwd: p.Cwd,
 		Label:         p.Label,
 		PaneID:        p.ID,
 		Revision:      p.Revision,
-		Scroll:        scroll{Rows: p.Rows},
+		Scroll:        scroll{Max: max(0, len(p.lines())-p.Rows), Rows: p.Rows},
 		TabID:         p.Tab,
 		TerminalID:    p.Terminal,
 		Title:         p.Title,
 		TitleStripped: stripped(p.Title),
 		WorkspaceID:   p.Workspace,
 	}
+	r.AgentStatus = p.shown(detected)
 	if detected {
-		r.Agent, r.AgentStatus = p.Agent.Kind, p.Agent.Status
-	}
-	if r.AgentStatus == "" {
-		r.AgentStatus = Unknown
+		r.Agent = p.Agent.Kind
 	}
 	return r
+}
+
+// shown is the state that a pane shows, even a shell.
+func (p *Pane) shown(detected bool) string {
+	switch {
+	case detected:
+		return p.Agent.Status
+	case p.LastStatus != "":
+		return p.LastStatus
+	}
+	return Unknown
 }
 
 // stripped is a title without the sign of activity that agents put before it.

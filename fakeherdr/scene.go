@@ -217,9 +217,12 @@ func (s *Scene) changed(w *World, p *Pane, before string) error {
 }
 
 func (w *World) count(p *Pane) {
+	const kept = 64 // nobody who waits is later than that
 	w.Seq++
 	p.Revision++
 	p.Agent.StateChangeSeq = w.Seq
+	w.Changes = append(w.Changes, Change{w.Seq, p.Terminal, p.Agent.Status})
+	w.Changes = w.Changes[max(0, len(w.Changes)-kept):]
 }
 
 // check refuses what would make a call fail later, where nobody looks.
@@ -241,8 +244,9 @@ func (s *Scene) World() (*World, error) {
 	return w, err
 }
 
-// read returns the world at a moment: as it was written, and with those dialogs
-// gone that an Enter has answered since.
+// read returns the world at a moment: as it was written, with the agents ready
+// whose start has come to its end since, and with those dialogs gone that an
+// Enter has answered.
 func (s *Scene) read(now time.Time) (w *World, data []byte, err error) {
 	err = retry(func() error {
 		data, err = os.ReadFile(filepath.Join(s.dir, worldFile))
@@ -256,6 +260,7 @@ func (s *Scene) read(now time.Time) (w *World, data []byte, err error) {
 		return nil, nil, fmt.Errorf("%s: %w", worldFile, err)
 	}
 	for _, p := range w.Panes {
+		w.settle(p, now)
 		if p.status() != Blocked {
 			continue
 		}
@@ -294,20 +299,47 @@ func (s *Scene) Submissions(pane string) ([]Submission, error) {
 }
 
 func (s *Scene) submissions(pane string, now time.Time) ([]Submission, error) {
-	w, err := s.World()
+	p, inputs, err := s.received(pane)
 	if err != nil {
 		return nil, err
-	}
-	p := w.everPane(pane)
-	if p == nil {
-		return nil, fmt.Errorf("no pane %s in the scene", pane)
 	}
 	if !p.ClosedAt.IsZero() && now.After(p.ClosedAt) {
 		now = p.ClosedAt
 	}
+	return replay(inputs, now).submissions, nil
+}
+
+// received returns a pane by any id it ever had, and its inputs.
+func (s *Scene) received(pane string) (*Pane, []input, error) {
+	w, err := s.World()
+	if err != nil {
+		return nil, nil, err
+	}
+	p := w.everPane(pane)
+	if p == nil {
+		return nil, nil, fmt.Errorf("no pane %s in the scene", pane)
+	}
 	inputs, err := s.inputs(p.Terminal)
+	return p, inputs, err
+}
+
+// Keystrokes returns all that was written to a pane, in order: prompts, pane run
+// and pane send-text, and the commands of agent start. pane is any id the pane
+// ever had; it may be closed.
+func (s *Scene) Keystrokes(pane string) ([]Keystroke, error) {
+	_, inputs, err := s.received(pane)
 	if err != nil {
 		return nil, err
 	}
-	return replay(inputs, now).submissions, nil
+	var list []Keystroke
+	for _, in := range inputs {
+		switch {
+		case in.Blocked != nil:
+		case in.NoEnter:
+			list = append(list, Keystroke{At: in.At, Text: in.Text})
+		default:
+			list = append(list, Keystroke{At: in.At, Text: in.Text, Enter: in.At.Add(in.Enter)})
+		}
+	}
+	return list, nil
 }

@@ -20,12 +20,21 @@ type Submission struct {
 	Dialog bool      // the Enter answered a dialog, and Text was lost
 }
 
+// A Keystroke is one write to a terminal: all of a text at once. Several that
+// come before an Enter are one submission.
+type Keystroke struct {
+	At    time.Time
+	Text  string    // as it was given, without the marks of a paste
+	Enter time.Time // when Enter follows, or followed; zero: never
+}
+
 // An input is a line of a terminal's file: one thing that happened to it. All
 // lines are written under the scene's lock, so they are in order.
 type input struct {
 	At      time.Time
-	Text    string        `json:",omitempty"` // a prompt
+	Text    string        `json:",omitempty"` // what is typed
 	Enter   time.Duration `json:",omitempty"` // from the text to its Enter
+	NoEnter bool          `json:",omitempty"` // and no Enter after it
 	NoPaste bool          `json:",omitempty"`
 	Blocked *bool         `json:",omitempty"` // a dialog opens, or closes by itself
 }
@@ -54,16 +63,16 @@ func replay(inputs []input, now time.Time) *terminal {
 		case in.Blocked != nil:
 			t.blocked = *in.Blocked
 		default:
-			t.prompt(in)
+			t.write(in)
 		}
 	}
 	t.press(now)
 	return t
 }
 
-// prompt writes a text as the server does: bracketed if the program asked for
+// write types a text as the server does: bracketed if the program asked for
 // it, otherwise bare, and never cleaned.
-func (t *terminal) prompt(in input) {
+func (t *terminal) write(in input) {
 	text := in.Text
 	if !in.NoPaste {
 		text = pasteBegin + text + pasteEnd
@@ -81,6 +90,9 @@ func (t *terminal) prompt(in input) {
 			t.line.WriteByte(text[0])
 			text = text[1:]
 		}
+	}
+	if in.NoEnter {
+		return
 	}
 	t.enters = append(t.enters, in.At.Add(in.Enter))
 	slices.SortFunc(t.enters, time.Time.Compare)

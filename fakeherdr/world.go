@@ -25,6 +25,9 @@ type World struct {
 	Version    string        // "0.8", or "0.9": prompts to blocked agents are refused
 	Client     string        // what the program says of its own version; empty: Version and ".0"
 	EnterDelay time.Duration // from a prompt's text to its Enter; 0: no pause at all
+	StartDelay time.Duration // from agent start to an agent that can be prompted; the real one takes 3 s
+	StallAfter time.Duration // how long a waiting prompt gives an agent to do anything; 0: 5 s, as the real one
+	Haste      int           `json:",omitempty"` // a --timeout, and StallAfter, are this many times shorter; 0: as given
 
 	Workspaces []*Workspace
 	Panes      []*Pane // in the order in which agent list shows a workspace's panes
@@ -32,8 +35,24 @@ type World struct {
 
 	Faults []Fault // the first that matches a call hits it
 
-	NextWorkspace int // number of the next new workspace: none is used twice
-	Seq           int // counts changes of state over all agents
+	// What agent start really runs for a kind: that kind itself if it is not
+	// named here, another one, or "" for a program that is not installed.
+	Executables map[string]string `json:",omitempty"`
+
+	// What integration status says of an agent that is named here; the others
+	// are "not installed".
+	Integrations map[string]string `json:",omitempty"`
+
+	NextWorkspace int      // number of the next new workspace: none is used twice
+	Seq           int      // counts changes of state over all agents
+	Changes       []Change `json:",omitempty"` // the latest of them, written by the scene
+}
+
+// A Change is an agent's change of state.
+type Change struct {
+	Seq      int
+	Terminal string
+	Status   string
 }
 
 // A Workspace is a row of tabs.
@@ -42,6 +61,25 @@ type Workspace struct {
 	Label string
 
 	NextPane, NextTab int // numbers of the next new ones: none is used twice
+
+	Tabs      []*Tab `json:",omitempty"` // what cannot be seen in the panes; one without news has no entry
+	ActiveTab string `json:",omitempty"` // the one in front, unless the focused pane is in another; empty: the first
+}
+
+// A Tab is what a row of panes has beyond them.
+type Tab struct {
+	ID     string // "w1:t1"
+	Label  string `json:",omitempty"` // empty: its position in the workspace
+	Focus  string `json:",omitempty"` // terminal of the pane that has the focus when the tab is in front; empty: the first
+	Layout *Node  `json:",omitempty"` // how the panes share the screen; those that are missing here are split off the last
+}
+
+// A Node of a layout is a terminal, or a place split in two.
+type Node struct {
+	Terminal      string  `json:",omitempty"`
+	Direction     string  `json:",omitempty"` // "right" or "down": where Second is
+	Ratio         float32 `json:",omitempty"` // what First has
+	First, Second *Node   `json:",omitempty"`
 }
 
 // A Pane is a terminal and its place on the screen.
@@ -56,8 +94,12 @@ type Pane struct {
 	Title    string // the window title; empty: the key is absent
 	Label    string
 	Rows     int
+	Cols     int `json:",omitempty"` // lines are wrapped there; 0: never
 	Revision int
-	Focused  bool
+	Focused  bool // on one pane of the world
+
+	Text []string `json:",omitempty"` // the terminal's lines, oldest first; the screen shows the last Rows rows of them
+	Busy bool     `json:",omitempty"` // the shell runs a command: no agent can be started
 
 	Agent      *Agent // nil: a plain shell
 	LastStatus string // what pane get says without an agent; empty: unknown
@@ -79,8 +121,15 @@ type Agent struct {
 	Started       bool      // agent start has: records say interactive_ready
 	Ready         bool      // false: prompt answers agent_not_ready, as for a process just gone
 	NoPaste       bool      // no bracketed paste: every newline is a key press
+	Launch        *Launch   `json:",omitempty"` // what agent start is waiting for
 
 	StateChangeSeq int // written by the scene when Status changes
+}
+
+// A Launch is an agent start that has not come to its end.
+type Launch struct {
+	Runs              string    // the kind that the program turns out to be; "": there is none
+	ReadyAt, Deadline time.Time // it is ready, or it is given up
 }
 
 // Pane returns the live pane with that id, be it the present one or one from
@@ -96,7 +145,7 @@ func (w *World) Pane(id string) *Pane {
 
 // AddWorkspace opens a workspace that has no pane yet.
 func (w *World) AddWorkspace(label string) *Workspace {
-	ws := &Workspace{ID: "w" + strconv.Itoa(w.NextWorkspace), Label: label, NextPane: 1, NextTab: 1}
+	ws := &Workspace{ID: "w" + encodeNumber(w.NextWorkspace), Label: label, NextPane: 1, NextTab: 1}
 	w.NextWorkspace++
 	w.Workspaces = append(w.Workspaces, ws)
 	return ws
@@ -114,23 +163,29 @@ func (w *World) AddPane(workspace, kind, name string) *Pane {
 	if ws.NextTab == 1 {
 		ws.newTab()
 	}
-	p := &Pane{
-		ID:        ws.newPane(),
-		Workspace: ws.ID,
-		Tab:       fmt.Sprintf("%s:t%d", ws.ID, ws.NextTab-1),
-		Terminal:  fmt.Sprintf("term_%014x", rand.Uint64()>>8),
-		Cwd:       "/home/user/project/" + ws.Label,
-		Rows:      23,
-		Focused:   len(w.Panes) == 0,
-	}
-	if kind != "" {
-		w.Seq++
-		p.Revision = 1
-		p.Title = idleTitle(kind)
-		p.Agent = &Agent{Kind: kind, Name: name, Status: Idle, Started: name != "", Ready: true, StateChangeSeq: w.Seq}
-	}
+	p := w.newPane(ws, fmt.Sprintf("%s:t%s", ws.ID, encodeNumber(ws.NextTab-1)))
+	p.Cwd = "/home/user/project/" + ws.Label
+	p.Rows = 23
+	p.Focused = len(w.Panes) == 0
 	w.Panes = append(w.Panes, p)
+	w.host(p, kind, name)
 	return p
+}
+
+// newPane makes a plain shell that is not on the screen yet.
+func (w *World) newPane(ws *Workspace, tab string) *Pane {
+	return &Pane{ID: ws.newPane(), Workspace: ws.ID, Tab: tab, Terminal: fmt.Sprintf("term_%014x", rand.Uint64()>>8)}
+}
+
+// host runs an agent in a pane, unless kind is empty.
+func (w *World) host(p *Pane, kind, name string) {
+	if kind == "" {
+		return
+	}
+	w.Seq++
+	p.Revision = 1
+	p.Title = idleTitle(kind)
+	p.Agent = &Agent{Kind: kind, Name: name, Status: Idle, Started: name != "", Ready: true, StateChangeSeq: w.Seq}
 }
 
 // idleTitle is what the programs behind the captures had as window title.
@@ -175,10 +230,16 @@ func (w *World) close(p *Pane) {
 	w.prune()
 }
 
+// prune forgets what has no pane any more.
 func (w *World) prune() {
 	w.Workspaces = slices.DeleteFunc(w.Workspaces, func(ws *Workspace) bool {
 		return ws.NextPane > 1 && !slices.ContainsFunc(w.Panes, func(p *Pane) bool { return p.Workspace == ws.ID })
 	})
+	for _, ws := range w.Workspaces {
+		ws.Tabs = slices.DeleteFunc(ws.Tabs, func(t *Tab) bool {
+			return !slices.ContainsFunc(w.Panes, func(p *Pane) bool { return p.Tab == t.ID })
+		})
+	}
 }
 
 func (w *World) workspace(id string) *Workspace {
@@ -202,7 +263,9 @@ func (w *World) everPane(id string) *Pane {
 // the old form 1-1.
 func (w *World) paneTarget(target string) *Pane {
 	if ws, pane, ok := strings.Cut(target, "-"); ok && isNumber(ws) && isNumber(pane) {
-		target = "w" + ws + ":p" + pane
+		ws, _ := strconv.Atoi(ws)
+		pane, _ := strconv.Atoi(pane)
+		target = "w" + encodeNumber(ws) + ":p" + encodeNumber(pane)
 	}
 	return w.Pane(target)
 }
@@ -229,25 +292,58 @@ func (p *Pane) detected(now time.Time) bool {
 
 func (ws *Workspace) newPane() string {
 	ws.NextPane++
-	return fmt.Sprintf("%s:p%d", ws.ID, ws.NextPane-1)
+	return ws.ID + ":p" + encodeNumber(ws.NextPane-1)
 }
 
 func (ws *Workspace) newTab() string {
 	ws.NextTab++
-	return fmt.Sprintf("%s:t%d", ws.ID, ws.NextTab-1)
+	return ws.ID + ":t" + encodeNumber(ws.NextTab-1)
+}
+
+const digits = "123456789ABCDEFGHJKMNPQRSTVWXYZ0"
+
+// encodeNumber writes a number as Herdr's ids do: base 32 with digits from 1 to
+// 32, so that 9 is followed by A, and 0 by 11.
+func encodeNumber(n int) string {
+	if n <= 0 {
+		return "0"
+	}
+	text := ""
+	for ; n > 0; n = (n - 1) / len(digits) {
+		text = digits[(n-1)%len(digits):][:1] + text
+	}
+	return text
+}
+
+// decodeNumber is the way back; 0 for what is no number.
+func decodeNumber(text string) int {
+	n := 0
+	for _, r := range text {
+		n = n*len(digits) + strings.IndexRune(digits, r) + 1
+	}
+	return n
 }
 
 // standard is the scene in which the captures were taken.
 func standard() *World {
-	w := &World{Version: "0.8", EnterDelay: 300 * time.Millisecond, NextWorkspace: 1}
+	w := &World{
+		Version:       "0.8",
+		EnterDelay:    300 * time.Millisecond,
+		StartDelay:    50 * time.Millisecond,
+		StallAfter:    5 * time.Second,
+		NextWorkspace: 1,
+	}
 	api, web := w.AddWorkspace("api"), w.AddWorkspace("web")
-	w.AddPane(api.ID, "claude", "lead")
-	w.AddPane(api.ID, "codex", "reviewer")
-	w.AddPane(api.ID, "pi", "")
-	w.AddPane(api.ID, "", "")
+	lead := w.AddPane(api.ID, "claude", "lead")
+	reviewer := w.split(lead, right, 0.5)
+	pi := w.split(lead, down, 0.5) // below lead, left of reviewer: lists follow the layout
+	shell := w.split(reviewer, down, 0.5)
+	w.host(reviewer, "codex", "reviewer")
+	w.host(pi, "pi", "")
 	w.AddPane(web.ID, "claude", "builder")
-	// p3 is below p1, left of p2: lists follow the layout.
-	w.Panes[1], w.Panes[2] = w.Panes[2], w.Panes[1]
-	w.Pane("w1:p4").Rows = 12
+	for _, p := range w.Panes {
+		p.Rows = 23 // as they were made; nobody has looked at them since
+	}
+	shell.Rows = 12
 	return w
 }
