@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // different are captures that this Herdr knowingly does not reproduce.
@@ -120,7 +121,8 @@ var scenes = []struct {
 	{"agent-wait.done-is-not-idle agent-wait.timeout", func(w *World) { w.Pane("w2:p1").Agent.Status, w.Haste = Done, 20 }},
 	{"agent-prompt.wait-done agent-prompt.wait-until-all agent-prompt.wait-until-working", func(*World) {}},
 	{"agent-prompt.wait-short-timeout agent-prompt.wait-stalled", func(w *World) { w.Haste = 20 }},
-	{"agent-prompt.wait-timeout agent-prompt.wait-timeout-long", func(w *World) { w.Haste = 5 }},
+	{"agent-prompt.wait-timeout", func(w *World) { w.Haste = 5 }},
+	{"agent-prompt.wait-timeout-long", func(w *World) { w.StallAfter, w.Haste = 5900*time.Millisecond, 3 }},
 	{"agent-prompt.wait-until-working-already-working", func(w *World) { work(w.Pane("w1:p1")); w.Haste = 20 }},
 
 	{"agent-get.blocked agent-prompt.to-blocked", func(w *World) { w.Pane("w1:p1").Agent.Status = Blocked }},
