@@ -37,8 +37,10 @@ const (
 
 // A Fault makes calls go wrong. Usage errors still come first for those kinds
 // in which the server, or the way to it, is at fault: down, mismatch, debug and
-// code; a call that needs no server (--version) does not notice them. All that
-// sleeps ends when the scene's directory is removed.
+// code; a call that needs no server (--version) does not notice them. A call that
+// waits acts before it waits, what comes after acting comes after the wait, and
+// down ends a wait that has begun. All that sleeps ends when the scene's
+// directory is removed.
 type Fault struct {
 	Match    []string      // how argv begins, without argv[0] and global options; empty: any call
 	Kind     string        // one of the constants
