@@ -12,7 +12,7 @@
 //
 // It plays versions 0.8 (protocol 20, as captured) and the one difference that
 // matters of 0.9. It runs no terminals and no agents: a terminal shows the text
-// that a test gives it, and an agent's status changes only when a test changes
-// it, when it is started, or when an Enter answers a dialog. testdata/herdr says
-// which captures it is held to.
+// that a test gives it, never what was typed, and an agent's status changes only
+// when a test changes it, when it is started, or when an Enter answers a dialog.
+// testdata/herdr says which captures it is held to.
 package fakeherdr

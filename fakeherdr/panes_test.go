@@ -121,7 +121,7 @@ func TestFocus(t *testing.T) {
 	}
 	here := func() string {
 		cmd := herdr(s, "pane", "current")
-		cmd.Env = append(cmd.Env, "HERDR_PANE_ID=")
+		cmd.Env = append(cmd.Env, "HERDR_PANE_ID= ") // blank is as if it were not set
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
@@ -170,6 +170,37 @@ func TestFocus(t *testing.T) {
 	wantCode(t, s, "tab_not_found", "tab", "get", "w2:t2")
 	if tabs := world(t, s).workspace("w2").Tabs; slices.ContainsFunc(tabs, func(t *Tab) bool { return t.ID == "w2:t2" }) {
 		t.Error("a tab that has gone is remembered")
+	}
+}
+
+// The first shell of an empty world has the focus without being asked.
+func TestFirstWorkspace(t *testing.T) {
+	s := newScene(t)
+	update(t, s, func(w *World) {
+		for len(w.Panes) > 0 {
+			w.close(w.Panes[0])
+		}
+	})
+	got := ask[createdResult](t, s, "workspace", "create", "--no-focus")
+	if !got.RootPane.Focused || !got.Tab.Focused || !got.Workspace.Focused || got.Workspace.WorkspaceID != "w3" || got.Workspace.Number != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := ask[paneResult](t, s, "pane", "split", "--direction", "down").Pane; got.PaneID != "w3:p2" || got.Focused {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A workspace and a tab show the state that wants most attention.
+func TestAttention(t *testing.T) {
+	s := newScene(t)
+	for _, step := range []struct{ pane, status, want string }{
+		{"w1:p1", Unknown, Idle}, {"w1:p2", Working, Working}, {"w1:p3", Done, Done}, {"w1:p1", Blocked, Blocked},
+	} {
+		update(t, s, func(w *World) { w.Pane(step.pane).Agent.Status = step.status })
+		ws, tab := ask[workspaceResult](t, s, "workspace", "get", "w1").Workspace, ask[tabResult](t, s, "tab", "get", "w1:t1").Tab
+		if ws.AgentStatus != step.want || tab.AgentStatus != step.want {
+			t.Errorf("%s is %s: %s, %s", step.pane, step.status, ws.AgentStatus, tab.AgentStatus)
+		}
 	}
 }
 

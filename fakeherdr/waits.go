@@ -61,23 +61,17 @@ func (c *call) parseAgentWait(cmd command, args []string) (request, error) {
 // A watchedAgent is the one that a call waits for. It is no longer there when
 // its target names nobody, another agent, or one that has been moved.
 type watchedAgent struct {
-	target, terminal, pane, tab string
-	name, kind                  string // name: only if it is the target
-	seq                         int    // changes after it count
+	target, terminal, pane, tab, kind string
+	seq                               int // changes after it count
 }
 
 func watched(p *Pane, target string, seq int) watchedAgent {
-	a := watchedAgent{target: target, terminal: p.Terminal, pane: p.ID, tab: p.Tab, kind: p.Agent.Kind, seq: seq}
-	if p.Agent.Name == target {
-		a.name = target
-	}
-	return a
+	return watchedAgent{target, p.Terminal, p.ID, p.Tab, p.Agent.Kind, seq}
 }
 
 func (a watchedAgent) in(w *World, now time.Time) (*Pane, error) {
 	p := w.agentTarget(a.target, now)
-	if p == nil || p.Terminal != a.terminal || p.ID != a.pane || p.Tab != a.tab || p.Agent.Kind != a.kind ||
-		a.name != "" && p.Agent.Name != a.name {
+	if p == nil || p.ID != a.pane || p.Tab != a.tab || p.Agent.Kind != a.kind {
 		return nil, failure{"agent_not_running", "agent is no longer running in the target pane"}
 	}
 	return p, nil

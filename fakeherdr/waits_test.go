@@ -95,13 +95,14 @@ func TestWaits(t *testing.T) {
 		"no pane":                   {"pane wait-output w1:p9 --match ready", nil, "pane_not_found", nil},
 		"no expression":             {"pane wait-output w1:p4 --regex a(b", nil, "invalid_regex", nil},
 
-		"a prompt that is worked on": {"agent prompt lead hello --wait", []func(*World){status(Working), status(Done)}, "done", nil},
-		"a prompt to one that works": {"agent prompt builder hello --wait", []func(*World){func(w *World) { w.Pane("w2:p1").Agent.Status = Idle }}, "idle", nil},
-		"a prompt that blocks":       {"agent prompt lead hello --wait", []func(*World){status(Working), status(Blocked)}, "blocked", nil},
-		"a prompt, until it works":   {"agent prompt lead hello --wait --until working", []func(*World){status(Blocked), status(Working)}, "working", nil},
-		"a prompt, and it leaves":    {"agent prompt lead hello --wait", []func(*World){status(Working), func(w *World) { w.Pane("w1:p1").Agent = nil }}, "agent_not_running", nil},
-		"a prompt, and nothing":      {"agent prompt lead hello --wait --timeout 200000", nil, "agent_prompt_stalled", func(w *World) { w.StallAfter, w.Haste = 2*time.Second, 20 }},
-		"a prompt, and no patience":  {"agent prompt lead hello --wait --timeout 100", nil, "timeout", nil},
+		"a prompt that is worked on":  {"agent prompt lead hello --wait", []func(*World){status(Working), status(Done)}, "done", nil},
+		"a prompt to one that works":  {"agent prompt builder hello --wait", []func(*World){func(w *World) { w.Pane("w2:p1").Agent.Status = Idle }}, "idle", nil},
+		"a prompt that blocks":        {"agent prompt lead hello --wait", []func(*World){status(Working), status(Blocked)}, "blocked", nil},
+		"a prompt, until it works":    {"agent prompt lead hello --wait --until working", []func(*World){status(Blocked), status(Working)}, "working", nil},
+		"a prompt, and it leaves":     {"agent prompt lead hello --wait", []func(*World){status(Working), func(w *World) { w.Pane("w1:p1").Agent = nil }}, "agent_not_running", nil},
+		"a prompt, and nothing":       {"agent prompt lead hello --wait --timeout 200000", nil, "agent_prompt_stalled", func(w *World) { w.StallAfter, w.Haste = 2*time.Second, 20 }},
+		"a prompt, and still at work": {"agent prompt builder hello --wait --timeout 4000", nil, "timeout", func(w *World) { w.StallAfter, w.Haste = 2*time.Second, 20 }},
+		"a prompt, and no patience":   {"agent prompt lead hello --wait --timeout 100", nil, "timeout", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
