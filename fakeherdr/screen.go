@@ -227,13 +227,7 @@ func (p *Pane) read(o readOptions) (text string, truncated bool) {
 	}
 	text = render(rows, o.format == "ansi" && o.source != "detection", o.source == "recent-unwrapped")
 	if !recent && o.lines != nil {
-		lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
-		if strings.HasSuffix(text, "\n") {
-			lines[len(lines)-1] += "\n"
-		}
-		if text == "" {
-			lines = nil
-		}
+		lines := slices.Collect(strings.Lines(text))
 		truncated = len(lines) > limit
 		text = strings.Join(lines[max(0, len(lines)-limit):], "")
 	}

@@ -9,7 +9,7 @@ import (
 func TestStart(t *testing.T) {
 	s := newScene(t)
 	update(t, s, func(w *World) { w.StartDelay = long })
-	call := startWait(t, s, "agent", "start", "helper", "--kind", "cursor", "--pane", "w1:p4", "--", "--model", "opus 4", "--session=x", "it's")
+	call := startWait(t, s, "agent", "start", "helper", "--kind", "cursor", "--pane", "w1:p4", "--", "--model", "opus 4", "--session=x", "", "it's")
 	wantCode(t, s, "agent_not_ready", "agent", "prompt", "helper", "hello")
 	wantCode(t, s, "agent_launch_pending", "agent", "rename", "w1:p4", "other")
 	wantCode(t, s, "agent_pane_busy", "agent", "start", "second", "--kind", "pi", "--pane", "w1:p4")
@@ -23,7 +23,7 @@ func TestStart(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	keys, err := s.Keystrokes("w1:p4")
-	if err != nil || len(keys) != 1 || keys[0].Text != `cursor-agent --model 'opus 4' --session=x 'it'\''s'` || keys[0].Enter.IsZero() {
+	if err != nil || len(keys) != 1 || keys[0].Text != `cursor-agent --model 'opus 4' --session=x '' 'it'\''s'` || keys[0].Enter.IsZero() {
 		t.Errorf("typed %+v, %v", keys, err)
 	}
 	mustRun(t, s, "agent", "prompt", "helper", "hello")
