@@ -188,6 +188,28 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
+// BenchmarkControl: a tool that reads, and one that adds a tab, against their bare
+// commands.
+func BenchmarkControl(b *testing.B) {
+	for _, test := range []struct {
+		tool, args string
+		argv       []string
+	}{
+		{"herdr_agent_list", "{}", []string{"agent", "list"}},
+		{"herdr_tab_create", `{"workspaceId":"w2"}`, []string{"tab", "create", "--workspace", "w2", "--no-focus"}},
+	} {
+		b.Run(test.tool, func(b *testing.B) {
+			s, _ := crowd(b, 20)
+			env := inPane(b, s, "w1:p1")
+			h := start(b, env, "--toolsets", "control")
+			h.initialize("2025-11-25")
+			for b.Loop() {
+				report2(b, h, func(int) string { return h.begin(test.tool, test.args) }, func(int) { herdr(b, s, env, test.argv...) })
+			}
+		})
+	}
+}
+
 // report2 measures calls that begin starts, to the arrival of their answers,
 // against the floor. (What a host does with an answer is not the server's time.)
 func report2(b *testing.B, h *host, begin func(int) string, floor func(int)) {

@@ -6,10 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"herdr-link/control"
 	"herdr-link/herdrcli"
 	"herdr-link/link"
 	"herdr-link/mcp"
@@ -17,13 +20,21 @@ import (
 
 // A config is what flags and environment say, checked.
 type config struct {
-	getenv  func(string) string
-	timeout time.Duration
-	log     *slog.Logger
-	eager   bool
-	noClose bool
-	modern  bool
+	getenv   func(string) string
+	timeout  time.Duration
+	log      *slog.Logger
+	toolsets []string
+	ceiling  time.Duration // of control's commands; 0: none
+	eager    bool
+	noClose  bool
+	modern   bool
 }
+
+// has reports whether a toolset is on.
+func (c *config) has(toolset string) bool { return slices.Contains(c.toolsets, toolset) }
+
+// toolsets are all that there are.
+var toolsets = []string{"link", "control"}
 
 // options are the flags that have a say in the config.
 type options struct {
@@ -59,12 +70,38 @@ func configure(p *Process, o options) (*config, error) {
 		list = *o.toolsets
 	}
 	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "link" {
-			return nil, usagef("no such toolset: %.64q; there is: link", name)
+		name = strings.TrimSpace(name)
+		if !slices.Contains(toolsets, name) {
+			return nil, usagef("no such toolset: %.64q; there are: %s", name, strings.Join(toolsets, ", "))
+		}
+		if !c.has(name) {
+			c.toolsets = append(c.toolsets, name)
+		}
+	}
+	if c.has("control") {
+		if c.ceiling, err = cliTimeout(c.getenv); err != nil {
+			return nil, err
 		}
 	}
 	c.log = openLog(c.getenv("HERDR_LINK_LOG"), p.Stdout, p.Stderr)
 	return c, nil
+}
+
+// cliTimeout reads the ceiling of control's commands, in milliseconds. Its second
+// name is that of the toolset's origin.
+func cliTimeout(getenv func(string) string) (time.Duration, error) {
+	for _, name := range []string{"HERDR_LINK_CLI_TIMEOUT_MS", "DSH_HERDR_CLI_TIMEOUT_MS"} {
+		v := getenv(name)
+		if v == "" {
+			continue
+		}
+		ms, err := strconv.ParseUint(v, 10, 31)
+		if err != nil || ms < 1000 || ms > 3600000 {
+			return 0, usagef("%s must be a number of milliseconds from 1000 to 3600000, not %.64q", name, v)
+		}
+		return time.Duration(ms) * time.Millisecond, nil
+	}
+	return 0, nil
 }
 
 // lookup is os.Getenv for that environment; the last one of a name counts.
@@ -133,15 +170,48 @@ func (l *logFile) Write(record []byte) (int, error) {
 
 // core makes the herdr-link core for this process.
 func (c *config) core(p *Process) *link.Link {
-	home, _ := os.UserHomeDir() // none: sending goes on without locks
 	return link.New(link.Options{
 		Getenv: c.getenv,
 		Herdr: herdrcli.New(herdrcli.Options{
 			Bin: c.getenv("HERDR_BIN_PATH"), Environ: p.Environ, Timeout: c.timeout, Log: c.log,
 		}),
-		Locks:          herdrcli.NewLocks(home),
+		Locks:          locks(),
 		Log:            c.log,
 		Eager:          c.eager,
 		NoGatewayClose: c.noClose,
 	})
+}
+
+// control makes the toolset of that name for this process.
+func (c *config) control(p *Process) *control.Control {
+	return control.New(control.Options{
+		Getenv: c.getenv,
+		Herdr: herdrcli.New(herdrcli.Options{
+			Bin: c.getenv("HERDR_BIN_PATH"), Path: c.getenv("PATH"), Environ: p.Environ,
+		}),
+		Locks:           locks(),
+		Log:             c.log,
+		Version:         p.Version,
+		Toolsets:        c.toolsets,
+		Timeout:         c.timeout,
+		Ceiling:         c.ceiling,
+		PreviewRequired: control.True(or(c.getenv("HERDR_LINK_PREVIEW_REQUIRED"), c.getenv("DSH_HERDR_PREVIEW_REQUIRED"))),
+		AnyAgentArgs:    c.getenv("HERDR_LINK_AGENT_ARGS") == "any",
+	})
+}
+
+func locks() *herdrcli.Locks {
+	home, _ := os.UserHomeDir() // none: no lock can be made
+	return herdrcli.NewLocks(home)
+}
+
+// tools returns the tools of the toolsets that are on; core is link's.
+func (c *config) tools(p *Process, core *link.Link) (all []mcp.Tool) {
+	if c.has("link") {
+		all = core.Tools()
+	}
+	if c.has("control") {
+		all = append(all, c.control(p).Tools()...)
+	}
+	return all
 }

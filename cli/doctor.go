@@ -173,12 +173,17 @@ func (d *doctor) environment() time.Duration {
 func (d *doctor) settings(group string) time.Duration {
 	var set, wrong []string
 	var timeout time.Duration
-	for _, name := range []string{"HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT"} {
+	for _, name := range []string{"HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT",
+		"HERDR_LINK_CLI_TIMEOUT_MS", "DSH_HERDR_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "DSH_HERDR_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS"} {
 		if d.getenv(name) == "" {
 			continue
 		}
 		set = append(set, name+"="+d.getenv(name))
-		c, err := configure(&Process{Environ: []string{name + "=" + d.getenv(name)}}, options{})
+		environ := []string{name + "=" + d.getenv(name)}
+		if strings.HasSuffix(name, "_CLI_TIMEOUT_MS") { // counts with control only
+			environ = append(environ, "HERDR_LINK_TOOLSETS="+d.getenv("HERDR_LINK_TOOLSETS"))
+		}
+		c, err := configure(&Process{Environ: environ}, options{})
 		if err != nil {
 			wrong = append(wrong, err.Error())
 		} else if name == "HERDR_LINK_TIMEOUT" {

@@ -29,14 +29,14 @@ func serverFlags(o *options) func(*flag.FlagSet) {
 func serveCommand() command {
 	var o options
 	return command{
-		usage: "[--eager] [--no-gateway-close] [--era 2026-07-28] [--toolsets link]",
+		usage: "[--eager] [--no-gateway-close] [--era 2026-07-28] [--toolsets LIST]",
 		long: `Without a command it is an MCP server on stdin and stdout, to be started by an MCP host.
 It offers one small tool, herdr_link, until that is called.
 
   --eager               offer all tools at once, for hosts that never list them again
   --no-gateway-close    herdr_link does not close; herdr_link_close does
   --era 2026-07-28      serve that stateless MCP version, too
-  --toolsets LIST       toolsets to offer, with commas between them (default: link)`,
+  --toolsets LIST       toolsets to offer, with commas between them: link (the default), control`,
 		flags: serverFlags(&o),
 		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {
 			if len(args) > 0 {
@@ -62,8 +62,8 @@ func serve(ctx context.Context, p *Process, c *config) error {
 	defer stop(nil)
 	go leaveDeafHost(ctx, p.Stdin, stop)
 	core := c.core(p)
-	c.log.Info("start", "version", p.Version, "inside", core.Inside())
-	err := server(core, p.Version, c.modern).Serve(ctx, parked(p.Stdin), p.Stdout)
+	c.log.Info("start", "version", p.Version, "inside", core.Inside(), "toolsets", c.toolsets)
+	err := c.server(p, core).Serve(ctx, parked(p.Stdin), p.Stdout)
 	c.log.Info("end", "cause", fmt.Sprint(err))
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && !errors.Is(err, errNobody):
@@ -95,17 +95,19 @@ func leaveDeafHost(ctx context.Context, stdin *os.File, stop context.CancelCause
 	}
 }
 
-func server(core *link.Link, version string, modern bool) *mcp.Server {
+func (c *config) server(p *Process, core *link.Link) *mcp.Server {
 	s := &mcp.Server{
-		Name:         "herdr-link",
-		Title:        "Herdr Link",
-		Version:      version,
-		Instructions: core.Hint(),
-		Tools:        core.Tools(),
-		Modern:       modern,
+		Name:    "herdr-link",
+		Title:   "Herdr Link",
+		Version: p.Version,
+		Tools:   c.tools(p, core),
+		Modern:  c.modern,
 	}
-	if core.Inside() {
-		s.Initialized = func(ctx context.Context) { _, _ = core.Bootstrap(ctx) }
+	if c.has("link") {
+		s.Instructions = core.Hint()
+		if core.Inside() {
+			s.Initialized = func(ctx context.Context) { _, _ = core.Bootstrap(ctx) }
+		}
 	}
 	return s
 }

@@ -52,7 +52,7 @@ func toolsCommand() command {
 				return err
 			}
 			core := canonical(c)
-			tools := core.Tools()
+			tools := c.tools(p, core)
 			if !asJSON {
 				var b strings.Builder
 				for _, t := range tools {
@@ -103,7 +103,7 @@ func call(ctx context.Context, p *Process, c *config, name string) error {
 	if len(raw) > maxInput {
 		return usagef("the arguments are longer than %d bytes", maxInput)
 	}
-	result, err := mcp.CallOne(ctx, c.core(p).Tools(), name, raw)
+	result, err := mcp.CallOne(ctx, c.tools(p, c.core(p)), name, raw)
 	if err != nil {
 		return usagef("%v", err)
 	}
