@@ -234,7 +234,7 @@ func (m Machine) Install(h Host, o Options) Report {
 			less, err := (&draft{steps: away.of[e.files[i]]}).run(d.old)
 			d.keep = d.keep && !(err == nil && blank(less) && !blank(d.old))
 		}
-		err = r.apply(m, o, all)
+		err = r.apply(m, h, o, all)
 	}
 	if r.Err = err; err != nil {
 		r.Fix, _ = m.Print(h, o)
@@ -298,7 +298,7 @@ func (h Host) Idle(o Options) (notes []string) {
 }
 
 // apply makes the changes, or shows them.
-func (r *Report) apply(m Machine, o Options, all []*draft) error {
+func (r *Report) apply(m Machine, h Host, o Options, all []*draft) error {
 	for _, d := range all {
 		switch {
 		case !d.changes():
@@ -309,13 +309,30 @@ func (r *Report) apply(m Machine, o Options, all []*draft) error {
 			if err := d.write(m); err != nil {
 				return &fileError{d.path, err}
 			}
-			if dir := filepath.Dir(d.path); d.new == nil && filepath.Base(dir) == "herdr-link" {
-				_ = os.Remove(dir) // stays if something else is in it
+			if d.new == nil {
+				m.prune(h, d.path)
 			}
 			d.old, d.new = before, after // for tell
 		}
 	}
 	return nil
+}
+
+// prune removes the empty folders above a file that is gone: a host counts as
+// found where they are. The home, the project, what a variable names and links
+// stay.
+func (m Machine) prune(h Host, file string) {
+	ends := append(m.named(h), m.Home, filepath.Join(m.Home, ".config"), m.Dir)
+	for i, dir := range ends {
+		ends[i] = filepath.Clean(dir)
+	}
+	for dir := filepath.Dir(file); !slices.Contains(ends, dir); dir = filepath.Dir(dir) {
+		info, err := os.Lstat(dir)
+		below := slices.ContainsFunc(ends, func(end string) bool { return inside(dir, end) })
+		if err != nil || !info.IsDir() || !below || os.Remove(dir) != nil { // not if something is in it
+			return
+		}
+	}
 }
 
 // wanted are the edits that put herdr-link into the host.

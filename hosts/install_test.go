@@ -210,6 +210,77 @@ func roundTrip(t *testing.T, m Machine, h Host, o Options) {
 	}
 }
 
+// Uninstall leaves no folder behind that install made: hosts that were not here
+// would count as found. Those stay that the user or a variable named, and links.
+func TestFolders(t *testing.T) {
+	t.Parallel()
+	folders := func(m Machine) (all []string) {
+		err := filepath.WalkDir(filepath.Dir(m.Home), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && (d.IsDir() || d.Type() == fs.ModeSymlink) {
+				all = append(all, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for _, h := range Table() {
+		for _, o := range []Options{full, {Program: program, Version: "1", Allow: true}, {Version: "1", Project: true}} {
+			if h.Why != "" || o.Project && !h.HasProject() {
+				continue
+			}
+			m := machine(t, map[string]string{"~/Library/Application Support/x": ""})
+			if err := os.Mkdir(m.path("~/.config"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.place(h.file, h.project, o); err != nil {
+				continue
+			}
+			before := folders(m)
+			for range 2 { // first without an install
+				if r := m.Uninstall(h, o); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+				if after := folders(m); !slices.Equal(before, after) {
+					t.Errorf("%s: there are %q, before there were %q (%+v)", h.Name, after, before, o)
+				}
+				if !o.Project && m.Found(h) {
+					t.Errorf("%s is found", h.Name)
+				}
+				if r := m.Install(h, o); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+		}
+	}
+
+	m := machine(t, nil)
+	set := map[string]string{"CODEX_HOME": m.path("~/own/codex"), "PI_CODING_AGENT_DIR": m.path("pi"), "AMP_SETTINGS_FILE": filepath.Join(m.Home, "../other/amp.json")}
+	m.Getenv = func(name string) string { return set[name] }
+	for _, dir := range []string{set["CODEX_HOME"], set["PI_CODING_AGENT_DIR"], filepath.Dir(set["AMP_SETTINGS_FILE"]), m.path("~/.config/opencode"), m.path("~/plugins")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(m.path("~/plugins"), m.path("~/.config/opencode/plugins")); err != nil {
+		t.Skip(err)
+	}
+	before := folders(m)
+	for _, name := range []string{"amp", "codex", "opencode", "pi"} {
+		if r := m.Install(must(t, name), Options{Program: program, Version: "1"}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if r := m.Uninstall(must(t, name), Options{}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	if after := folders(m); !slices.Equal(before, after) {
+		t.Errorf("there are %q, before there were %q", after, before)
+	}
+}
+
 // --allow never lets the gateway close panes.
 func TestAllow(t *testing.T) {
 	t.Parallel()

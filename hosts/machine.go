@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -61,6 +62,21 @@ func (m Machine) pick(p paths) string {
 		return path
 	}
 	return ""
+}
+
+// named returns the absolute paths that variables of the host name.
+func (m Machine) named(h Host) (all []string) {
+	for _, p := range []paths{h.folder, h.file} {
+		for _, c := range slices.Concat(p.all, p.darwin, p.windows) {
+			if c = strings.TrimPrefix(c, "?"); strings.HasPrefix(c, "$") {
+				name, _, _ := strings.Cut(c[1:], "/")
+				if value := m.Getenv(name); filepath.IsAbs(value) {
+					all = append(all, value)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // inProject is pick for paths from the project's folder on.

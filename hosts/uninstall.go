@@ -23,7 +23,7 @@ func (m Machine) Uninstall(h Host, o Options) Report {
 	e := m.uninstallEdits(h, o, &foreign)
 	all, err := e.drafts(o, leftover)
 	if err == nil {
-		err = r.apply(m, o, all)
+		err = r.apply(m, h, o, all)
 	}
 	if r.Err = err; err != nil {
 		return r
