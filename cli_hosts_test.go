@@ -45,7 +45,7 @@ func TestInstall(t *testing.T) {
 	writeFile(t, claude, "{\n  \"a\": 1\n}\n")
 	writeFile(t, codex, "# mine\n")
 	out, errs, code := run(t, env, "", "install")
-	if code != 0 || errs != "" || !regexp.MustCompile(`\Aclaude +written to \S+\.claude\.json; start a new session; it asks [^\n]+\ncodex +written to \S+config\.toml; restart it; it asks [^\n]+\n\z`).MatchString(out) {
+	if code != 0 || errs != "" || !regexp.MustCompile(`\Aclaude +written to \S+\.claude\.json; start a new session; it asks [^\n]+\ncodex +written to \S+config\.toml; restart it\n\z`).MatchString(out) {
 		t.Errorf("install: %d, %s%s", code, out, errs)
 	}
 	var file struct {

@@ -308,6 +308,9 @@ func TestAllow(t *testing.T) {
 	if r := m.Install(must(t, "claude"), Options{Program: program}); r.Err != nil || !strings.Contains(r.Done, "unless --allow") {
 		t.Errorf("%+v", r)
 	}
+	if r := m.Install(must(t, "codex"), Options{Program: program}); r.Err != nil || strings.Contains(r.Done, "--allow") {
+		t.Errorf("it asks for close alone: %+v", r)
+	}
 	if r := m.Install(must(t, "kimi"), Options{Program: program, Allow: true}); r.Err != nil || !strings.Contains(r.Done, "; --allow does nothing here: answer its question") {
 		t.Errorf("%+v", r)
 	}

@@ -61,6 +61,7 @@ type grant struct {
 	rules   []string
 	field   string // or the member of the entry that has the names of tools
 	tables  bool   // or a table for each tool below the entry, as Codex has them
+	seldom  bool   // unless the user wants it otherwise, the host asks for close alone
 	text    string // or a whole file, which begins with grantMark
 }
 
@@ -169,11 +170,12 @@ var table = []Host{
 		form: func(c Command) object {
 			return append(simple(c), member{"env_vars", words(append(slices.Clone(herdrVars), ownVars...)...)})
 		},
-		grant: &grant{tables: true},
+		grant: &grant{tables: true, seldom: true},
 		hook:  &hook{file: everywhere("$CODEX_HOME/hooks.json", "~/.codex/hooks.json"), path: []string{"hooks", "SessionStart"}, make: sessionStart},
 		tool:  "mcp__herdr_link, function %s", refresh: "no", passes: "named", todo: "restart it",
 		notes: []string{
 			"It hands a server only the variables that `env_vars` names: without them every call is NOT_IN_HERDR.",
+			"It goes by what a tool says of itself, and asks for close alone, unless `default_tools_approval_mode` is `\"prompt\"`.",
 			"A project's file counts only in a trusted folder. A hook runs only after it was reviewed there with /hooks.",
 		},
 		source: "`codex mcp add`, `codex mcp list` of 0.171.0, run; hooks: developers.openai.com/codex/hooks",
