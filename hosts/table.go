@@ -192,7 +192,7 @@ var table = []Host{
 		tool:  "herdr_link_%s; with the plugin herdr_link", refresh: "yes", passes: "all", todo: "restart it",
 		notes: []string{
 			"A call ends after 60 seconds.",
-			"With any plugin it installs a package of its own at its first start, before the first prompt: about 70 seconds without network. `--mcp` needs no plugin.",
+			"With any plugin it first installs a package of its own, 64 MB; without network it tries that for 70 seconds at each start. `--mcp` needs no plugin.",
 			"The Node package's plugin stands at the same place: `--force` replaces it, and keeps a copy.",
 		},
 		source: "`opencode mcp list` of 1.18.33, run",
