@@ -35,8 +35,9 @@ const (
 	// wait in the scheduler included. Hosts give up at 60 s.
 	callTime = 45 * time.Second
 	// An answer with Hold waits until the tools have been listed again, plus
-	// holdSettle for the client to offer them, and at most holdMax in all.
-	holdSettle = 50 * time.Millisecond
+	// holdSettle for the client to offer them, and at most holdMax in all. On a
+	// busy machine Gemini CLI needs more than 50 ms between list and model.
+	holdSettle = 150 * time.Millisecond
 	holdMax    = 500 * time.Millisecond
 	// endGrace is how long the last answers may take to leave when no call has
 	// time any more.
