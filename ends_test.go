@@ -208,8 +208,9 @@ func locking(t *testing.T, h *host) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells which files a process has open")
 	}
+	pids := h.env.alive() // looked for once: that takes longer than some locks are open
 	eventually(t, "an open lock", func() bool {
-		for _, pid := range h.env.alive() {
+		for _, pid := range pids {
 			fds, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
 			for _, fd := range fds {
 				if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "/herdr-link/locks/") {
