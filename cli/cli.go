@@ -58,6 +58,7 @@ func commands() []command {
 		statusCommand(),
 		doctorCommand(),
 		hintCommand(),
+		hooksCommand(),
 		probeCommand(),
 		demoCommand(),
 		versionCommand(),
