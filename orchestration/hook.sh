@@ -130,7 +130,7 @@ if [ "${0##*/}" = pre-push ]; then
 		herdr_link_lines=''
 		trap '[ -z "$herdr_link_lines" ] || rm -f "$herdr_link_lines"' EXIT
 		trap 'exit 1' HUP INT PIPE TERM
-		if ! herdr_link_lines=$(umask 077 && mktemp 2>/dev/null) || ! cat >"$herdr_link_lines" 2>/dev/null; then
+		if ! herdr_link_lines=$(umask 077 && mktemp "${TMPDIR:-/tmp}/herdr-link.XXXXXX" 2>/dev/null) || ! cat >"$herdr_link_lines" 2>/dev/null; then
 			deny anything 'no temporary file can be written'
 		fi
 		exec <"$herdr_link_lines"

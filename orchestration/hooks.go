@@ -141,6 +141,11 @@ func (h Hooks) Uninstall(ctx context.Context) (done string, err error) {
 	if err := h.restore(ctx, m.replaced); err != nil {
 		return "", err
 	}
+	if now, err = h.global(ctx); err != nil {
+		return "", err
+	} else if now.set && h.same(now.path) {
+		return "", fmt.Errorf("core.hooksPath stays %s: %w", now.path, errElsewhere)
+	}
 	done = "the global core.hooksPath is unset again"
 	if m.previous != nil {
 		done = "the global core.hooksPath is again " + *m.previous

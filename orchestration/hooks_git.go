@@ -20,7 +20,10 @@ const (
 	gitOutput = 1 << 20 // bytes of each stream
 )
 
-var errNoGit = errors.New("git is not on PATH")
+var (
+	errNoGit     = errors.New("git is not on PATH")
+	errElsewhere = errors.New("a file that your global Git configuration includes sets it")
+)
 
 // A gitError is a git that failed.
 type gitError struct {
@@ -192,7 +195,7 @@ func (h Hooks) point(ctx context.Context, replaced []string) error {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("core.hooksPath stays %s: a file that your global Git configuration includes sets it", now.path)
+		err = fmt.Errorf("core.hooksPath stays %s: %w", now.path, errElsewhere)
 	}
 	return errors.Join(err, h.restore(context.WithoutCancel(ctx), replaced))
 }
@@ -210,7 +213,7 @@ func (h Hooks) restore(ctx context.Context, values []string) error {
 	}
 	how := "--replace-all"
 	for _, v := range values {
-		if _, err := h.git(ctx, h.outside(), "config", "--global", how, "--", "core.hooksPath", v); err != nil {
+		if _, err := h.git(ctx, h.outside(), "config", "--global", how, "core.hooksPath", v); err != nil {
 			return err
 		}
 		how = "--add"

@@ -1,6 +1,7 @@
 package orchestration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -134,6 +135,32 @@ func TestGitVersion(t *testing.T) {
 
 func quoteGlob(path string) string { return strings.NewReplacer("[", `\[`, "*", `\*`).Replace(path) }
 
+// Git's hooks, as githooks(5) of 2.53 lists them, are covered or named as not.
+func TestHookNames(t *testing.T) {
+	t.Parallel()
+	all := strings.Fields(`applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg
+		post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update
+		reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman post-index-change`)
+	ours := slices.Concat(hookNames[:], unshimmed[:])
+	slices.Sort(all)
+	slices.Sort(ours)
+	if !slices.Equal(ours, all) {
+		t.Errorf("%q, not %q", ours, all)
+	}
+	text, err := os.ReadFile("../docs/orchestration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range unshimmed {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("docs/orchestration.md does not name %s", name)
+		}
+	}
+	if n := fmt.Sprintf("hook, %d in all", len(hookNames)); !strings.Contains(string(text), n) {
+		t.Errorf("docs/orchestration.md does not say %q", n)
+	}
+}
+
 // From nothing to installed and back: everything is as it was.
 func TestInstallHooks(t *testing.T) {
 	s := fresh(t, "# mine\n[core]\n\tpager = cat # yes\n")
@@ -241,10 +268,25 @@ func TestOwnHooksPath(t *testing.T) {
 		if got := s.status(); !got.Active {
 			t.Errorf("%s: %+v", value, got)
 		}
+		if !strings.HasPrefix(value, link) { // where that leads to, nobody knows without the folder
+			if err := os.RemoveAll(s.Dir); err != nil {
+				t.Fatal(err)
+			}
+			if done := s.install(false); !strings.HasPrefix(done, "written anew") {
+				t.Errorf("%s: %q", value, done)
+			}
+		}
 		s.uninstall()
 		if s.value() != "" || len(s.files()) > 0 {
 			t.Errorf("%s: %q, %q", value, s.value(), s.files())
 		}
+	}
+	s.install(false)
+	s.git("config", "--global", "--unset", "core.hooksPath")
+	s.put(s.home("included"), "[core]\n\thooksPath = ~/.config/herdr-link/hooks\n", 0o600)
+	s.git("config", "--global", "include.path", "included")
+	if done, err := s.Uninstall(t.Context()); err == nil || !strings.Contains(err.Error(), "includes sets it") || !s.status().Active {
+		t.Errorf("%q, %v", done, err)
 	}
 }
 
@@ -290,7 +332,8 @@ func TestUninstallKeeps(t *testing.T) {
 	s.put(s.path("pre-commit"), "#!/bin/sh\n", 0o755)
 	os.Remove(s.path("update"))
 	os.Remove(s.path("pre-push"))
-	if err := os.Symlink("/dev/null", s.path("pre-push")); err != nil {
+	s.put(s.home("copy"), string(hookScript), 0o755)
+	if err := os.Symlink(s.home("copy"), s.path("pre-push")); err != nil {
 		t.Fatal(err)
 	}
 	if done := s.uninstall(); !strings.Contains(done, "\nchanged since, and kept: "+s.path("pre-commit")+", "+s.path("pre-push")+"\n") {
@@ -422,13 +465,19 @@ func TestCallersGitVariables(t *testing.T) {
 
 // A setting that only one repository includes is none that holds everywhere.
 func TestConditionalInclude(t *testing.T) {
-	s := fresh(t, "[includeIf \"gitdir:**/.git\"]\n\tpath = included\n")
+	s := bare(t, "sha1")
+	t.Chdir(s.dir) // so it cannot be parallel
 	s.put(s.home("included"), "[core]\n\thooksPath = ~/x\n", 0o600)
-	s.Environ = append(slices.Clone(s.env), "GIT_DIR="+filepath.Join(s.dir, ".git"))
+	s.git("config", "--global", "includeIf.gitdir:**/work/.git.path", "included")
+	if got := s.git("config", "core.hooksPath"); got != "~/x" {
+		t.Fatalf("it is not included: %q", got)
+	}
 	s.install(false)
 	if s.value() != s.Dir {
 		t.Errorf("core.hooksPath is %q", s.value())
 	}
+	s.git("config", "--global", "core.hooksPath", "../home/.config/herdr-link/hooks") // ours from here, and from nowhere else
+	s.refused("with --force", false)
 }
 
 // The hooks of sessions and the global ones are the same files: the last one who

@@ -439,12 +439,30 @@ func TestProtected(t *testing.T) {
 			s.git("symbolic-ref", "HEAD", "refs/heads/"+branch)
 			s.git("update-ref", "HEAD", "feature")
 			s.denied("plan", "refs/heads/"+branch+": "+words, "origin", "HEAD")
+			env := s.env
+			s.env = append(slices.Clone(env), "GIT_CONFIG="+s.home("none")) // it counts for git config alone
+			s.denied("plan", "refs/heads/"+branch+": "+words, "origin", "HEAD")
+			s.env = env
 		}
 		for _, branch := range []string{"releases", "relea", "local/x", "e"} {
 			s.git("checkout", "-q", "-b", branch, "feature")
 			s.allowed("plan", "origin", "HEAD")
 		}
 	})
+}
+
+// A branch is protected if Git does not tell whether it is.
+func TestProtectedUnknown(t *testing.T) {
+	s := newSandbox(t, "sha1")
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(filepath.Join(s.root, "bin", "git"), "#!/bin/sh\n[ \"$2 $3\" != '--get-all orchestration.protectedBranch' ] || exit 3\nexec '"+git+"' \"$@\"\n", 0o755)
+	path := "PATH=" + filepath.Join(s.root, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")
+	if errs, exit := s.run(nil, append(as("plan"), path), "pre-push", strings.NewReader(""), "origin"); exit != 1 || !strings.Contains(errs, "the branch is protected") {
+		t.Errorf("%d, %s", exit, errs)
+	}
 }
 
 // A remote's own main branch is protected if it is known here.
@@ -596,6 +614,12 @@ func TestChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit("") // it is not run by itself again and again
+	own := filepath.Join(s.root, "changed")
+	s.put(filepath.Join(own, "pre-commit"), strings.Replace(string(hookScript), "# herdr-link hook\n", "# mine\n", 1), 0o755)
+	s.git("config", "-f", s.home(".gitconfig"), "core.hooksPath", own)
+	if out, err := s.command(nil, "git", "commit", "-q", "--allow-empty", "-m", "x"); err != nil {
+		t.Errorf("a changed script: %v, %s", err, out)
+	}
 }
 
 // Directories may have any name that Git takes.
@@ -799,7 +823,11 @@ func TestManyRefs(t *testing.T) {
 	if errs, exit := s.run(nil, as("plan"), "pre-push", strings.NewReader(lines.String()+"(delete) "+zero+" refs/heads/x "+head+"\n"), "origin"); exit != 1 || !strings.Contains(errs, "refs/heads/x: this would delete it") {
 		t.Errorf("%d, %s", exit, errs)
 	}
-	if errs, exit := s.run(nil, as("review"), "pre-push", strings.NewReader(lines.String()), "origin"); exit != 1 || !strings.Contains(errs, "refs/tags/0: ") {
+	all := strings.NewReader(lines.String())
+	if errs, exit := s.run(nil, as("review"), "pre-push", all, "origin"); exit != 1 || !strings.Contains(errs, "refs/tags/0: ") {
 		t.Errorf("%d, %s", exit, errs)
+	}
+	if all.Len() > 0 {
+		t.Errorf("%d bytes were not read", all.Len())
 	}
 }
