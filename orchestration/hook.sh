@@ -128,11 +128,10 @@ if [ "${0##*/}" = pre-push ]; then
 	plan)
 		# The lines are for the next hook as well, byte by byte.
 		herdr_link_lines=''
-		trap '[ -z "$herdr_link_lines" ] || rm -f "$herdr_link_lines"' EXIT
+		trap 'set -- $?; [ -z "$herdr_link_lines" ] || rm -f "$herdr_link_lines"; exit "$1"' EXIT # mksh would forget it
 		trap 'exit 1' HUP INT PIPE TERM
-		if ! herdr_link_lines=$(umask 077 && mktemp "${TMPDIR:-/tmp}/herdr-link.XXXXXX" 2>/dev/null) || ! cat >"$herdr_link_lines" 2>/dev/null; then
-			deny anything 'no temporary file can be written'
-		fi
+		herdr_link_lines=$(umask 077 && mktemp "${TMPDIR:-/tmp}/herdr-link.XXXXXX" 2>/dev/null) || deny anything 'no temporary file can be made'
+		cat >"$herdr_link_lines" || deny anything 'its temporary file cannot be written'
 		exec <"$herdr_link_lines"
 		(LC_ALL=C && export LC_ALL && plan "${1-}") <"$herdr_link_lines" || exit 1
 		rm -f "$herdr_link_lines"

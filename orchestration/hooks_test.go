@@ -690,9 +690,10 @@ func TestEveryName(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	s := newSandbox(t, "sha1")
 	var env []string
-	for _, name := range []string{"branch", "name", "dir", "repo", "path", "IFS", "LC_ALL", "GIT_CONFIG", "CDPATH", "mark", "x"} {
+	for _, name := range []string{"branch", "name", "dir", "repo", "path", "IFS", "GIT_CONFIG", "CDPATH", "mark", "x"} {
 		env = append(env, name+"=kept")
 	}
+	env = append(env, "LC_ALL=POSIX")
 	for _, name := range []string{"pre-commit", "pre-push"} {
 		s.put(filepath.Join(s.dir, ".git", "hooks", name), "#!/bin/sh\nenv >\"$HOME/env\"; umask >>\"$HOME/env\"; trap >>\"$HOME/env\"\n", 0o755)
 		if errs, exit := s.run(nil, append(env, "SHEPHERD_MODE=plan"), name, strings.NewReader("")); exit != 0 || errs != "" {
@@ -800,7 +801,7 @@ func TestDecision(t *testing.T) {
 					t.Errorf("%s: stdin %q, want %q", tc.what, got, tc.lines)
 				}
 			}
-			if errs, exit := s.run(shell, append(as("plan"), "TMPDIR="+filepath.Join(s.root, "none")), "pre-push", strings.NewReader(good), "origin"); exit != 1 || errs != "herdr-link: mode plan may not push anything: no temporary file can be written\n" {
+			if errs, exit := s.run(shell, append(as("plan"), "TMPDIR="+filepath.Join(s.root, "none")), "pre-push", strings.NewReader(good), "origin"); exit != 1 || errs != "herdr-link: mode plan may not push anything: no temporary file can be made\n" {
 				t.Errorf("without a temporary file: %d, %q", exit, errs)
 			}
 			s.put(s.home("exit"), "5", 0o600)
