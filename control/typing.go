@@ -37,14 +37,11 @@ func (s subject) same(o subject) bool {
 // typeIn carries out a call that types into a terminal: preview, look-ups, lock
 // and command (control.md §4, rules 8 to 10, and §6).
 func (k *call) typeIn(ctx context.Context) *result {
-	argv := k.argv
-	if bin, err := k.c.Herdr.Binary(); err == nil {
-		argv = append([]string{bin}, k.argv...)
-	} else {
-		r := read(k.t, herdrcli.Outcome{Exit: -1, Err: err}, "")
-		k.c.record(k.t, 0, r)
-		return r
+	bin, err := k.c.Herdr.Binary()
+	if err != nil {
+		return k.failed(err)
 	}
+	argv := append([]string{bin}, k.argv...)
 	var seen *subject // by the preview
 	if text := k.values.Text(argToken); text != "" {
 		ticket, ok := k.c.tokens.take(text, k.t.name, time.Now())
@@ -138,6 +135,11 @@ func (k *call) over(ctx context.Context) *result {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = herdrcli.ErrTimeout
 	}
+	return k.failed(err)
+}
+
+// failed is the result of a call whose command was not started.
+func (k *call) failed(err error) *result {
 	r := read(k.t, herdrcli.Outcome{Exit: -1, Err: err}, "")
 	k.c.record(k.t, 0, r)
 	return r

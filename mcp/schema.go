@@ -30,7 +30,7 @@ type Schema struct {
 	Min, Max *float64 // of a number
 
 	Items              *Schema
-	MinItems, MaxItems int // 0: no limit
+	MinItems, MaxItems int  // 0: no limit
 	Unique             bool // for items that compare
 
 	Properties []Property // of an object; it takes no others
