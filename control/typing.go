@@ -83,8 +83,11 @@ func (k *call) typeIn(ctx context.Context) *result {
 	held := &held{lock: lock, free: k.free}
 	defer held.release()
 	slept, err := lock.Settle(ctx)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return k.over(ctx)
+	case err != nil:
+		return k.refuse("lock_failed", "the lock of this terminal cannot be read; "+nothingSent)
 	}
 	if slept || lock.Waited || time.Since(begun) > fresh {
 		again, r := k.look(ctx)
