@@ -5,22 +5,23 @@ import "strings"
 // Herdr sorts its keys, so the fields of these structs are in that order.
 type (
 	agentRecord struct {
-		Agent            string `json:"agent,omitempty"`
-		AgentStatus      string `json:"agent_status"`
-		Cwd              string `json:"cwd"`
-		Focused          bool   `json:"focused"`
-		ForegroundCwd    string `json:"foreground_cwd"`
-		InteractiveReady bool   `json:"interactive_ready,omitempty"`
-		LaunchPending    bool   `json:"launch_pending,omitempty"`
-		Name             string `json:"name,omitempty"`
-		PaneID           string `json:"pane_id"`
-		Revision         int    `json:"revision"`
-		StateChangeSeq   int    `json:"state_change_seq"`
-		TabID            string `json:"tab_id"`
-		TerminalID       string `json:"terminal_id"`
-		Title            string `json:"terminal_title,omitempty"`
-		TitleStripped    string `json:"terminal_title_stripped,omitempty"`
-		WorkspaceID      string `json:"workspace_id"`
+		Agent            string   `json:"agent,omitempty"`
+		AgentSession     *Session `json:"agent_session,omitempty"`
+		AgentStatus      string   `json:"agent_status"`
+		Cwd              string   `json:"cwd"`
+		Focused          bool     `json:"focused"`
+		ForegroundCwd    string   `json:"foreground_cwd"`
+		InteractiveReady bool     `json:"interactive_ready,omitempty"`
+		LaunchPending    bool     `json:"launch_pending,omitempty"`
+		Name             string   `json:"name,omitempty"`
+		PaneID           string   `json:"pane_id"`
+		Revision         int      `json:"revision"`
+		StateChangeSeq   int      `json:"state_change_seq"`
+		TabID            string   `json:"tab_id"`
+		TerminalID       string   `json:"terminal_id"`
+		Title            string   `json:"terminal_title,omitempty"`
+		TitleStripped    string   `json:"terminal_title_stripped,omitempty"`
+		WorkspaceID      string   `json:"workspace_id"`
 	}
 	paneRecord struct {
 		Agent         string `json:"agent,omitempty"`
@@ -100,7 +101,7 @@ type (
 	}
 
 	agentResult struct {
-		Agent agentRecord `json:"agent"`
+		Agent agentRecord `json:"agent,omitempty"`
 		Type  string      `json:"type"`
 	}
 	agentsResult struct {
@@ -142,7 +143,7 @@ type (
 		Workspace *workspaceRecord `json:"workspace,omitempty"`
 	}
 	startedResult struct {
-		Agent agentRecord `json:"agent"`
+		Agent agentRecord `json:"agent,omitempty"`
 		Argv  []string    `json:"argv"`
 		Type  string      `json:"type"`
 	}
@@ -161,6 +162,7 @@ type (
 func recordAgent(p *Pane) agentRecord {
 	return agentRecord{
 		Agent:            p.Agent.Kind,
+		AgentSession:     p.Agent.Session,
 		AgentStatus:      p.Agent.Status,
 		Cwd:              p.Cwd,
 		Focused:          p.Focused,

@@ -124,6 +124,16 @@ type Agent struct {
 	Launch        *Launch   `json:",omitempty"` // what agent start is waiting for
 
 	StateChangeSeq int // written by the scene when Status changes
+
+	Session *Session // as an integration of the agent's host reported it; nil: none did
+}
+
+// A Session is where an agent's host keeps the conversation.
+type Session struct {
+	Agent  string `json:"agent"`
+	Kind   string `json:"kind"` // of Value: "id" or "path"
+	Source string `json:"source"`
+	Value  string `json:"value"`
 }
 
 // A Launch is an agent start that has not come to its end.

@@ -3,6 +3,7 @@ package herdrcli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 )
 
@@ -15,6 +16,40 @@ type Agent struct {
 	PaneID      string `json:"pane_id"`
 	WorkspaceID string `json:"workspace_id"`
 	TerminalID  string `json:"terminal_id"`
+
+	// Changes counts changes of the state, as the JSON value that it is. Older
+	// versions have none.
+	Changes Raw     `json:"state_change_seq"`
+	Session Session `json:"agent_session"`
+}
+
+// Raw is a JSON value as it stands in Herdr's answer, whatever its type.
+type Raw string
+
+// UnmarshalJSON takes every value.
+func (r *Raw) UnmarshalJSON(value []byte) error {
+	*r = Raw(value)
+	return nil
+}
+
+// A Session says where the agent's host keeps the conversation, if an integration
+// has reported that. Anyone in the pane can report anything.
+type Session struct {
+	Source string `json:"source"` // who reported it, such as herdr:claude
+	Agent  string `json:"agent"`
+	Kind   string `json:"kind"` // of Value: id or path
+	Value  string `json:"value"`
+}
+
+// UnmarshalJSON takes every value: one that is no such object is no session.
+func (s *Session) UnmarshalJSON(value []byte) error {
+	type plain Session
+	var p plain
+	if json.Unmarshal(value, &p) != nil {
+		p = plain{}
+	}
+	*s = Session(p)
+	return nil
 }
 
 // A Pane is Herdr's record of a pane, as far as it is needed here.
@@ -58,6 +93,38 @@ func (c *Client) AgentGet(ctx context.Context, target string) (Agent, error) {
 		return Agent{}, err
 	}
 	return *a.Agent, nil
+}
+
+// ErrNoAgent: Herdr sees no agent in that pane.
+var ErrNoAgent = errors.New("no agent in that pane")
+
+// AgentIn returns the agent in the pane with that id, which may be one from
+// before a move: a process whose pane was moved to another workspace keeps its
+// old id, which Herdr's pane commands still take and its agent commands do not.
+// One that belongs to no workspace is ErrNoAgent, too.
+func (c *Client) AgentIn(ctx context.Context, pane string) (Agent, error) {
+	a, err := c.exactly(ctx, pane)
+	if !errors.Is(err, ErrNoAgent) {
+		return a, err
+	}
+	p, err := c.PaneGet(ctx, pane)
+	if Code(err) == "pane_not_found" || err == nil && p.ID == pane {
+		return Agent{}, ErrNoAgent
+	}
+	if err != nil {
+		return Agent{}, err
+	}
+	return c.exactly(ctx, p.ID)
+}
+
+// exactly reads the agent in that pane. (agent get takes names as well, so the
+// record counts only if it is the pane's.)
+func (c *Client) exactly(ctx context.Context, pane string) (Agent, error) {
+	a, err := c.AgentGet(ctx, pane)
+	if Code(err) == "agent_not_found" || err == nil && (a.PaneID != pane || a.WorkspaceID == "") {
+		return Agent{}, ErrNoAgent
+	}
+	return a, err
 }
 
 // AgentList returns the agents of all workspaces.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestCommands(t *testing.T) {
 	}
 	lead, reviewer := w.Pane("w1:p1"), w.Pane("w1:p2")
 	record := func(p *fakeherdr.Pane) Agent {
-		return Agent{Name: p.Agent.Name, Kind: p.Agent.Kind, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal}
+		return Agent{Name: p.Agent.Name, Kind: p.Agent.Kind, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal, Changes: Raw(strconv.Itoa(p.Agent.StateChangeSeq))}
 	}
 	ctx := t.Context()
 
@@ -232,4 +233,55 @@ func asError(t testing.TB, err error) *Error {
 		t.Fatalf("%v (%T) is no *Error", err, err)
 	}
 	return e
+}
+
+// What an integration reported is read, and a value of another form is none.
+func TestAgentSession(t *testing.T) {
+	t.Parallel()
+	s, c := newScene(t, Options{})
+	update(t, s, func(w *fakeherdr.World) {
+		w.Pane("w1:p2").Agent.Session = &fakeherdr.Session{Source: "herdr:codex", Agent: "codex", Kind: "id", Value: "x1"}
+	})
+	if a, err := c.AgentGet(t.Context(), "reviewer"); err != nil || a.Session != (Session{"herdr:codex", "codex", "id", "x1"}) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for raw, want := range map[string]Agent{
+		`{}`: {},
+		`{"agent_session":"x","state_change_seq":"x"}`:           {Changes: `"x"`},
+		`{"agent_session":{"source":1},"state_change_seq":null}`: {Changes: "null"},
+		`{"agent_session":{"value":"v","new":1},"state_change_seq":18446744073709551615}`: {
+			Session: Session{Value: "v"}, Changes: "18446744073709551615"},
+	} {
+		var a Agent
+		if err := json.Unmarshal([]byte(raw), &a); err != nil || a != want {
+			t.Errorf("%s: %+v, %v", raw, a, err)
+		}
+	}
+}
+
+// The own pane is found after a move, and only if an agent is seen in it.
+func TestAgentIn(t *testing.T) {
+	t.Parallel()
+	s, c := newScene(t, Options{})
+	get := func(pane string) (string, error) {
+		a, err := c.AgentIn(t.Context(), pane)
+		return a.PaneID, err
+	}
+	if id, err := get("w1:p1"); id != "w1:p1" || err != nil {
+		t.Errorf("%s, %v", id, err)
+	}
+	var moved string
+	update(t, s, func(w *fakeherdr.World) { moved = w.Move("w1:p1", "w2").ID })
+	if id, err := get("w1:p1"); id != moved || err != nil {
+		t.Errorf("after a move: %s, %v", id, err)
+	}
+	for _, pane := range []string{"w1:p4", "w9:p9", "lead"} { // a shell, none, a name
+		if _, err := get(pane); !errors.Is(err, ErrNoAgent) {
+			t.Errorf("%s: %v", pane, err)
+		}
+	}
+	update(t, s, func(w *fakeherdr.World) { w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Down}} })
+	if _, err := get("w1:p1"); !errors.Is(err, ErrRefused) {
+		t.Errorf("without a server: %v", err)
+	}
 }

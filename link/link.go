@@ -87,30 +87,10 @@ func state(reported string) string {
 }
 
 // self reads the own record. errNoSelf: Herdr does not know an agent here.
-//
-// A process whose pane was moved to another workspace keeps its old id. Herdr's
-// pane commands still take it, its agent commands do not.
 func (l *Link) self(ctx context.Context, herdr *herdrcli.Client) (herdrcli.Agent, error) {
-	a, err := exactly(ctx, herdr, l.pane)
-	if !errors.Is(err, errNoSelf) {
-		return a, err
-	}
-	p, err := herdr.PaneGet(ctx, l.pane)
-	if herdrcli.Code(err) == "pane_not_found" || err == nil && p.ID == l.pane {
-		return herdrcli.Agent{}, errNoSelf
-	}
-	if err != nil {
-		return herdrcli.Agent{}, err
-	}
-	return exactly(ctx, herdr, p.ID)
-}
-
-// exactly reads the agent in that pane. (agent get takes names as well, so the
-// record counts only if it is the pane's. One without a workspace has no peers.)
-func exactly(ctx context.Context, herdr *herdrcli.Client, pane string) (herdrcli.Agent, error) {
-	a, err := herdr.AgentGet(ctx, pane)
-	if herdrcli.Code(err) == "agent_not_found" || err == nil && (a.PaneID != pane || a.WorkspaceID == "") {
-		return herdrcli.Agent{}, errNoSelf
+	a, err := herdr.AgentIn(ctx, l.pane)
+	if errors.Is(err, herdrcli.ErrNoAgent) {
+		err = errNoSelf
 	}
 	return a, err
 }
