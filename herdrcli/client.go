@@ -136,11 +136,16 @@ func (c *Client) Binary() (string, error) {
 	if c.bin != "" || c.path == "" {
 		return c.bin, executable(c.bin)
 	}
-	name := "herdr"
+	return Find(c.path, "herdr")
+}
+
+// Find returns the absolute path of the program of that name in one of the
+// absolute folders of path, a PATH. The error is ErrNotFound.
+func Find(path, name string) (string, error) {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	for _, dir := range filepath.SplitList(c.path) {
+	for _, dir := range filepath.SplitList(path) {
 		if file := filepath.Join(dir, name); executable(file) == nil {
 			return file, nil
 		}

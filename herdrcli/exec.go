@@ -2,6 +2,7 @@ package herdrcli
 
 import (
 	"context"
+	"os"
 	"time"
 )
 
@@ -32,4 +33,32 @@ func (c *Client) Exec(ctx context.Context, timeout time.Duration, argv ...string
 		Exit: e.Exit, Started: e.Started, Took: time.Since(begun), Err: err,
 		Stdout: stdout.buf.Bytes(), Stderr: stderr.buf.Bytes(),
 	}
+}
+
+// A Program is another one than herdr, to be run in the same way: argv only,
+// bounded, in a process group of its own.
+type Program struct {
+	Bin     string // an absolute path, as Find gives it
+	Dir     string
+	Environ []string
+	Timeout time.Duration
+	// Stdout is a regular file that takes the program's stdout, for programs that
+	// lose some of it in a pipe. It may get a little larger than MaxStdout: then
+	// the program is ended, and that is ErrTooMuch.
+	Stdout    *os.File
+	MaxStdout int
+}
+
+// Exec runs the program like Client.Exec. The outcome has no Stdout, and at most
+// 64 KiB of Stderr.
+func (p Program) Exec(ctx context.Context, argv ...string) Outcome {
+	begun := time.Now()
+	stdout, stderr := &output{file: p.Stdout, max: p.MaxStdout}, &output{max: maxStderr}
+	e := &Error{Exit: -1}
+	err := executable(p.Bin)
+	if err == nil {
+		j := job{bin: p.Bin, dir: p.Dir, env: p.Environ, argv: argv, timeout: p.Timeout, gentle: true}
+		err = j.run(ctx, e, stdout, stderr)
+	}
+	return Outcome{Exit: e.Exit, Started: e.Started, Took: time.Since(begun), Err: err, Stderr: stderr.buf.Bytes()}
 }

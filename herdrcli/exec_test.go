@@ -3,6 +3,7 @@ package herdrcli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -117,5 +118,120 @@ func TestExecReserved(t *testing.T) {
 	}
 	if out := c.Exec(t.Context(), 0, "agent", "start", "--", "--session=x"); out.Err != nil || out.Exit != 0 {
 		t.Errorf("behind --: %+v", out)
+	}
+}
+
+// program is this binary in that role, as a program that writes to a file.
+func program(t *testing.T, name string, vars ...string) (Program, func() string) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Program{
+		Bin: executableFile(t), Dir: dir, Environ: quick(append(vars, roleVariable+"="+name)...),
+		Timeout: patience, Stdout: file, MaxStdout: 1 << 20,
+	}
+	return p, func() string {
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	p, stdout := program(t, "print", outVariable+"=to stdout", errVariable+"=to stderr", exitVariable+"=7")
+	out := p.Exec(t.Context(), "--session", "is no word of this one's")
+	if out.Exit != 7 || out.Err != nil || !out.Started || string(out.Stderr) != "to stderr" || out.Stdout != nil || stdout() != "to stdout" {
+		t.Errorf("%+v, %q", out, stdout())
+	}
+	p, stdout = program(t, "where")
+	if p.Exec(t.Context()); stdout() != p.Dir {
+		t.Errorf("it runs in %s, not in %s", stdout(), p.Dir)
+	}
+	for bin, want := range map[string]error{"relative": ErrBinary, filepath.Join(p.Dir, "none"): ErrNotFound, p.Dir: ErrBinary} {
+		p.Bin = bin
+		if out := p.Exec(t.Context()); !errors.Is(out.Err, want) || out.Started || out.Exit != -1 {
+			t.Errorf("%s: %+v", bin, out)
+		}
+	}
+}
+
+// A file may be as large as it may be, and no larger, whether or not the program
+// goes on.
+func TestProgramTooMuch(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		role string // pour never ends by itself
+		size int
+		want error
+	}{
+		{"copy", 1 << 20, nil}, {"copy", 1<<20 + 1, ErrTooMuch}, {"pour", 1 << 20, ErrTimeout}, {"pour", 1<<20 + 1, ErrTooMuch},
+	} {
+		big := filepath.Join(t.TempDir(), "big")
+		if err := os.WriteFile(big, make([]byte, test.size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, stdout := program(t, test.role, fileVariable+"="+big)
+		if test.want != nil {
+			p.Timeout = 2 * time.Second
+		}
+		if out := p.Exec(t.Context()); !errors.Is(out.Err, test.want) || len(stdout()) != test.size {
+			t.Errorf("%+v: %v, %d", test, out.Err, len(stdout()))
+		}
+	}
+}
+
+// It is asked to end before it is killed, and its children go with it.
+func TestProgramEnds(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot be asked to end there")
+	}
+	for name, want := range map[string]string{"polite": "ready asked", "stubborn": "ready", "parent": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "alive")
+			p, stdout := program(t, name, fileVariable+"="+file)
+			p.Timeout = 3 * time.Second
+			if out := p.Exec(t.Context()); !errors.Is(out.Err, ErrTimeout) || out.Exit != -1 || stdout() != want {
+				t.Errorf("exit %d, %v, %q", out.Exit, out.Err, stdout())
+			}
+			if name == "parent" {
+				var one, other int
+				text, err := os.ReadFile(file)
+				if _, scanned := fmt.Sscan(string(text), &one, &other); err != nil || scanned != nil || alive(one) {
+					t.Errorf("%q, %v: the first lives: %t", text, err, alive(one))
+				}
+				waitFor(t, "the end of its child", func() bool { return !alive(other) })
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name := "tool"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := strings.Join([]string{"", ".", "relative", t.TempDir(), dir}, string(filepath.ListSeparator))
+	if file, err := Find(path, "tool"); file != filepath.Join(dir, name) || err != nil {
+		t.Errorf("%s, %v", file, err)
+	}
+	if _, err := Find(path, "other"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
 	}
 }

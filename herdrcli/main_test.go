@@ -56,6 +56,14 @@ func TestMain(m *testing.M) {
 		}
 		_, _ = to.Write(text)
 		sleepWhile(file)
+	case "copy": // one that prints a file and ends
+		text, _ := os.ReadFile(file)
+		_, _ = os.Stdout.Write(text)
+		os.Exit(0)
+	case "where": // one that prints where it runs
+		dir, _ := os.Getwd()
+		fmt.Print(dir)
+		os.Exit(0)
 	case "polite": // a herdr that ends when it is asked to, and says so
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)

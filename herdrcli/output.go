@@ -21,18 +21,32 @@ type output struct {
 	overflow func() // called once when more than max bytes came; may be nil
 	r, w     *os.File
 	done     chan struct{} // closed when the pipe has been read
+
+	// file, if not nil, is in the pipe's place: the child writes it itself, and
+	// it is only looked at how large it becomes.
+	file *os.File
+	stop chan struct{} // closed to end that
 }
 
 // open makes the pipe; w is the child's end.
 func (o *output) open() (err error) {
+	if o.file != nil {
+		o.w = o.file
+		return nil
+	}
 	o.r, o.w, err = os.Pipe()
 	return err
 }
 
 // read reads the pipe in the background. The child has its end by now.
 func (o *output) read() {
-	_ = o.w.Close()
 	o.done = make(chan struct{})
+	if o.file != nil {
+		o.stop = make(chan struct{})
+		go o.watch()
+		return
+	}
+	_ = o.w.Close()
 	go func() {
 		defer close(o.done)
 		chunk := make([]byte, 1024) // most answers fit in it
@@ -58,10 +72,38 @@ func (o *output) keep(p []byte) {
 	}
 }
 
+// sizeTick is how often the size of a file is looked at that a child writes.
+const sizeTick = 20 * time.Millisecond
+
+// watch looks at the file's size until stop is closed, and once more then.
+func (o *output) watch() {
+	defer close(o.done)
+	tick := time.NewTicker(sizeTick)
+	defer tick.Stop()
+	for last := false; ; {
+		if info, err := o.file.Stat(); err == nil && info.Size() > int64(o.max) {
+			o.overflow()
+			return
+		}
+		if last {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-o.stop:
+			last = true
+		}
+	}
+}
+
 // finish returns when all has been read that the child wrote, or when grace is
 // over, with what stands in the pipe then. The child's group has been killed:
 // who holds the pipe open now has left the group, and is not waited for.
 func (o *output) finish(grace <-chan struct{}) {
+	if o.file != nil {
+		o.abandon()
+		return
+	}
 	select {
 	case <-o.done:
 		return
@@ -78,11 +120,19 @@ func (o *output) finish(grace <-chan struct{}) {
 
 // abandon ends the reading of a pipe whose child lives on.
 func (o *output) abandon() {
+	if o.file != nil {
+		close(o.stop)
+		<-o.done
+		return
+	}
 	_ = o.r.Close()
 	<-o.done
 }
 
 func (o *output) close() {
+	if o.file != nil {
+		return
+	}
 	_ = o.r.Close()
 	_ = o.w.Close()
 }

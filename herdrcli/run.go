@@ -38,23 +38,31 @@ func (c *Client) run(ctx context.Context, read func(stdout []byte) bool, command
 	return nil
 }
 
-// A job is a herdr to be run.
+// A job is a program to be run.
 type job struct {
+	bin     string
+	dir     string // "": this process's own
+	env     []string
 	argv    []string
 	timeout time.Duration
 	gentle  bool // it is asked to end before it is killed
 }
 
-// start starts herdr, waits for its end and fills in e.Started and e.Exit. It
-// returns an error if that end was not herdr's own doing.
-func (c *Client) start(ctx context.Context, j job, e *Error, stdout, stderr *output) error {
-	bin, err := c.Binary()
-	if err != nil {
+// start is run for herdr.
+func (c *Client) start(ctx context.Context, j job, e *Error, stdout, stderr *output) (err error) {
+	if j.bin, err = c.Binary(); err != nil {
 		return err
 	}
 	if reserved(j.argv) {
 		return ErrReserved
 	}
+	j.env = c.env
+	return j.run(ctx, e, stdout, stderr)
+}
+
+// run starts the program, waits for its end and fills in e.Started and e.Exit.
+// It returns an error if that end was not the program's own doing.
+func (j job) run(ctx context.Context, e *Error, stdout, stderr *output) error {
 	ctx, stop := context.WithTimeoutCause(ctx, j.timeout, ErrTimeout)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -65,8 +73,8 @@ func (c *Client) start(ctx context.Context, j job, e *Error, stdout, stderr *out
 		stderr.overflow = overflow
 	}
 
-	cmd := exec.CommandContext(ctx, bin, j.argv...)
-	cmd.Env = c.env
+	cmd := exec.CommandContext(ctx, j.bin, j.argv...)
+	cmd.Dir, cmd.Env = j.dir, j.env
 	group := newGroup(cmd)
 	cmd.Cancel = group.kill
 	dying := killGrace
