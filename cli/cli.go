@@ -35,7 +35,7 @@ type Process struct {
 type command struct {
 	name  string
 	usage string // after "herdr-link "
-	short string // one line for the overview
+	short string // one line for the overview; empty: not for people, and not there
 	long  string // for its own help
 	run   func(ctx context.Context, p *Process, flags *flag.FlagSet, args []string) error
 	flags func(*flag.FlagSet) // defines its options
@@ -59,6 +59,7 @@ func commands() []command {
 		doctorCommand(),
 		hintCommand(),
 		hooksCommand(),
+		orchestrationCommand(),
 		probeCommand(),
 		demoCommand(),
 		versionCommand(),
@@ -180,7 +181,9 @@ func overview(all []command) string {
 	fmt.Fprintf(&b, "Usage: herdr-link %s\n       herdr-link COMMAND [OPTIONS]   (herdr-link COMMAND --help says more)\n\n", all[0].usage)
 	b.WriteString(all[0].long + "\n\nCommands:\n")
 	for _, c := range all[1:] {
-		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.short)
+		if c.short != "" {
+			fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.short)
+		}
 	}
 	b.WriteString(environmentHelp)
 	return b.String()
@@ -196,6 +199,7 @@ Environment:
   HERDR_LINK_CLI_TIMEOUT_MS     control: a ceiling for each Herdr call, 1000 to 3600000
   HERDR_LINK_PREVIEW_REQUIRED=1 control: type nothing that has not been previewed
   HERDR_LINK_AGENT_ARGS=any     control: start agents with any arguments
+  HERDR_LINK_CALLER_ROLE  as --caller-role
   HERDR_LINK_TIMEOUT      time of each Herdr call, such as 5s (default 10s)
   HERDR_LINK_LOG          a file for JSON lines about each call, never with a message's text
 `

@@ -25,6 +25,7 @@ type config struct {
 	log      *slog.Logger
 	toolsets []string
 	ceiling  time.Duration // of control's commands; 0: none
+	reader   readerFlags // of response
 	eager    bool
 	noClose  bool
 	modern   bool
@@ -34,18 +35,19 @@ type config struct {
 func (c *config) has(toolset string) bool { return slices.Contains(c.toolsets, toolset) }
 
 // toolsets are all that there are.
-var toolsets = []string{"link", "control"}
+var toolsets = []string{"link", "control", "response"}
 
 // options are the flags that have a say in the config.
 type options struct {
 	eager, noGatewayClose bool
 	era                   string
 	toolsets              *string // nil: not given
+	reader                readerFlags
 }
 
 // configure reads the environment; a flag that is set wins over its variable.
 func configure(p *Process, o options) (*config, error) {
-	c := &config{getenv: lookup(p.Environ), timeout: herdrcli.DefaultTimeout, noClose: o.noGatewayClose}
+	c := &config{getenv: lookup(p.Environ), timeout: herdrcli.DefaultTimeout, noClose: o.noGatewayClose, reader: o.reader}
 	var err error
 	if v := c.getenv("HERDR_LINK_TIMEOUT"); v != "" {
 		if c.timeout, err = time.ParseDuration(v); err != nil || c.timeout <= 0 {
@@ -82,6 +84,9 @@ func configure(p *Process, o options) (*config, error) {
 		if c.ceiling, err = cliTimeout(c.getenv); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.reader.check(); err != nil {
+		return nil, err
 	}
 	c.log = openLog(c.getenv("HERDR_LINK_LOG"), p.Stdout, p.Stderr)
 	return c, nil
@@ -212,6 +217,9 @@ func (c *config) tools(p *Process, core *link.Link) (all []mcp.Tool) {
 	}
 	if c.has("control") {
 		all = append(all, c.control(p).Tools()...)
+	}
+	if c.has("response") {
+		all = append(all, c.answers(p).Tools()...)
 	}
 	return all
 }

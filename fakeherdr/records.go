@@ -101,7 +101,7 @@ type (
 	}
 
 	agentResult struct {
-		Agent agentRecord `json:"agent,omitempty"`
+		Agent agentRecord `json:"agent"`
 		Type  string      `json:"type"`
 	}
 	agentsResult struct {
@@ -143,7 +143,7 @@ type (
 		Workspace *workspaceRecord `json:"workspace,omitempty"`
 	}
 	startedResult struct {
-		Agent agentRecord `json:"agent,omitempty"`
+		Agent agentRecord `json:"agent"`
 		Argv  []string    `json:"argv"`
 		Type  string      `json:"type"`
 	}
