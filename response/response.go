@@ -145,7 +145,7 @@ var schema = mcp.Schema{Type: "object", Properties: []mcp.Property{
 
 func pageSize() mcp.Schema {
 	s := mcp.Between("integer", minPage, maxPage)
-	s.Description, s.Default = "of text in a page", defaultPage
+	s.Description, s.Default = "of text in a page", int64(defaultPage)
 	return s
 }
 
