@@ -25,7 +25,7 @@ type config struct {
 	log      *slog.Logger
 	toolsets []string
 	ceiling  time.Duration // of control's commands; 0: none
-	reader   readerFlags // of response
+	reader   readerFlags   // of response
 	eager    bool
 	noClose  bool
 	modern   bool

@@ -380,6 +380,9 @@ func (m Machine) installEdits(h Host, o Options) (e edits, err error) {
 	if h.viaAdapter(o) { // one of both is enough
 		return e, m.withoutEntry(h, o, &e)
 	}
+	if entry, _ := plain(h.entry(o, m.OS, permit{})).(map[string]any); !offersLink(entry) {
+		return e, nil // and each of both has what the other one lacks
+	}
 	if file, err := m.place(h.adapter.file, h.adapter.project, o); err == nil && exists(file) {
 		e.add(file, func(text []byte) ([]byte, error) {
 			if _, ours := adapters.Mark(text); ours {
@@ -413,7 +416,8 @@ func (m Machine) withoutEntry(h Host, o Options, e *edits) error {
 	}
 	k := editorOf(h.format)
 	e.add(entry, func(text []byte) ([]byte, error) {
-		if v, found, err := k.get(text, h.entryPath()); err != nil || !found || !ours(v) {
+		v, found, err := k.get(text, h.entryPath())
+		if err != nil || !found || !ours(v) || !offersLink(v.(map[string]any)) {
 			return text, nil // not to be changed, so not to be complained about
 		}
 		return k.remove(text, h.entryPath())

@@ -97,7 +97,8 @@ var full = Options{Program: program, Version: "1.2.3", MCP: true, Allow: true, H
 // means the same, and what that command cannot do.
 func TestEntries(t *testing.T) {
 	t.Parallel()
-	herdr := []any{"HERDR_ENV", "HERDR_BIN_PATH", "HERDR_PANE_ID", "HERDR_SOCKET_PATH", "HERDR_SESSION", "HERDR_LINK_OFF", "HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT", "HERDR_LINK_LOG", "HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS"}
+	herdr := []any{"HERDR_ENV", "HERDR_BIN_PATH", "HERDR_PANE_ID", "HERDR_SOCKET_PATH", "HERDR_SESSION", "HERDR_LINK_OFF", "HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT", "HERDR_LINK_LOG", "HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS",
+		"HERDR_LINK_CALLER_ROLE", "SHEPHERD_MODE", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"}
 	for name, want := range map[string]map[string]any{
 		"claude":   {"type": "stdio", "command": program, "args": []any{}, "env": map[string]any{}},
 		"codex":    {"command": program, "args": []any{"--eager"}, "env_vars": herdr},
@@ -652,5 +653,51 @@ func TestLeftover(t *testing.T) {
 	put(t, m.path("~/.gemini/settings.json"), `{"mcpServers":{"herdr_link":{"command":"/opt/herdr-link"}}}`)
 	if r := m.Uninstall(h, Options{}); r.Err != nil || !maps.Equal(m.tree(t), map[string]string{"~/.gemini/settings.json": "-rw-r-----\n{}\n"}) {
 		t.Errorf("%+v, %q", r, m.tree(t))
+	}
+}
+
+// An entry for other toolsets stands beside the adapter, in whatever order the
+// two come; one with link takes its place, or gives way to it.
+func TestEntryBesideAdapter(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"opencode", "pi"} {
+		h := must(t, name)
+		m := machine(t, nil)
+		plugin := Options{Program: program, Version: "1.2.3"}
+		with := func(toolsets string) Options {
+			return Options{Program: program, Version: "1.2.3", MCP: true, Toolsets: toolsets, CallerRole: "shepherd-build"}
+		}
+		adapter, err1 := m.place(h.adapter.file, nil, plugin)
+		file, err2 := m.place(h.file, nil, plugin)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		expect := func(what string, o Options, adapted bool, toolsets ...string) {
+			t.Helper()
+			if r := m.Install(h, o); r.Err != nil {
+				t.Fatalf("%s, %s: %v", name, what, r.Err)
+			}
+			text, _ := os.ReadFile(file)
+			v, _, err := editorOf(h.format).get(text, h.entryPath())
+			e, _ := v.(map[string]any)
+			words := commandOf(e)
+			if i := slices.Index(words, "--toolsets"); i >= 0 {
+				words = words[i:]
+			} else {
+				words = nil
+			}
+			if exists(adapter) != adapted || !slices.Equal(words, toolsets) || err != nil {
+				t.Errorf("%s, %s: adapter %t, %q, %v", name, what, exists(adapter), words, err)
+			}
+			if s := m.Status(h, o); strings.Contains(strings.Join(s.Remarks, " "), "beside") {
+				t.Errorf("%s, %s: %+v", name, what, s)
+			}
+		}
+		entry := []string{"--toolsets", "response", "--caller-role", "shepherd-build"}
+		expect("the adapter", plugin, true)
+		expect("an entry beside it", with("response"), true, entry...)
+		expect("the adapter again", plugin, true, entry...)
+		expect("an entry in its place", with("link,response"), false, "--toolsets", "link,response", "--caller-role", "shepherd-build")
+		expect("the adapter in that one's place", plugin, true)
 	}
 }

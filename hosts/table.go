@@ -84,7 +84,9 @@ const key = "herdr_link"
 var herdrVars = []string{"HERDR_ENV", "HERDR_BIN_PATH", "HERDR_PANE_ID", "HERDR_SOCKET_PATH", "HERDR_SESSION"}
 
 var ownVars = []string{"HERDR_LINK_OFF", "HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT", "HERDR_LINK_LOG",
-	"HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS"}
+	"HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS",
+	// Those of the toolset response: who may read, and where sessions are.
+	"HERDR_LINK_CALLER_ROLE", "SHEPHERD_MODE", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"}
 
 // Table returns all rows.
 func Table() []Host { return slices.Clone(table) }
