@@ -199,6 +199,8 @@ func arrange(t *testing.T, s *fakeherdr.Scene, line string) {
 			agent().DetectedAt = time.Now().Add(time.Hour)
 		case "starting":
 			agent().LaunchPending = true
+		case "session":
+			agent().Session = &fakeherdr.Session{Source: word(2), Agent: word(3), Kind: word(4), Value: word(5)}
 		case "move":
 			w.Move(word(1), word(2))
 		case "open":
