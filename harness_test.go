@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 	if server := os.Getenv(parentOf); server != "" {
 		os.Exit(beParent(server, os.Args[1:]))
 	}
+	if filepath.Base(os.Args[0]) == "opencode" {
+		os.Exit(beOpenCode(filepath.Dir(os.Args[0])))
+	}
 	sideBySide()
 	dir, err := os.MkdirTemp("", "herdr-link-test-")
 	if err != nil {
