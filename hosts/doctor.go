@@ -160,7 +160,7 @@ func (m Machine) entry(f *Finding, h Host, s Status, version string) {
 	default:
 		f.add(OK, "lists tools again: "+h.refresh, "")
 	}
-	if o := (Options{Project: s.File == m.inProject(h.project)}); h.grants(o) && !m.granted(h, o) {
+	if o := (Options{Project: s.File == m.inProject(h.project)}); h.grants(o) && !h.grant.seldom && !m.granted(h, o) {
 		f.add(OK, "asks before each call", "")
 	}
 }

@@ -53,7 +53,7 @@ func TestExamine(t *testing.T) {
 		"rejected":        {"claude", files{".mcp.json": mcpJSON, "~/bin/herdr-link": "x", ".claude/settings.local.json": `{"disabledMcpjsonServers": ["herdr_link"]}`}, nil, Warn, []string{"rejected"}, nil},
 		"not on PATH":     {"claude", files{".mcp.json": mcpJSON}, nil, Warn, []string{"herdr-link is not on PATH"}, nil},
 
-		"by name":        {"codex", files{"~/.codex/config.toml": codex}, nil, OK, []string{"passes HERDR_* by name", "all tools from the start"}, nil},
+		"by name":        {"codex", files{"~/.codex/config.toml": codex}, nil, OK, []string{"passes HERDR_* by name", "all tools from the start"}, []string{"asks"}},
 		"without names":  {"codex", files{"~/.codex/config.toml": "[mcp_servers.herdr_link]\ncommand = \"PROGRAM\"\nargs = [\"--eager\"]\n"}, nil, Fail, []string{"does not pass HERDR_ENV, HERDR_BIN_PATH, HERDR_PANE_ID", "install codex"}, nil},
 		"not eager":      {"codex", files{"~/.codex/config.toml": strings.Replace(codex, `"--eager"`, "", 1)}, nil, Warn, []string{"--eager is missing", "lists tools again: no"}, nil},
 		"inline":         {"codex", files{"~/.codex/config.toml": "a = 1\nmcp_servers = {}\n"}, nil, Fail, []string{"cannot be read", "line 2"}, nil},
@@ -116,7 +116,7 @@ func TestExamine(t *testing.T) {
 				case "ADAPTERx":
 					text = string(h.adapter.text(program+"x", "1"))
 				default:
-					text = strings.NewReplacer("PROGRAM", escape(program), "OTHER", escape(m.path("~/other/herdr-link")), "DIR", escape(m.Dir)).Replace(text)
+					text = strings.NewReplacer("CONFIG_DIR", "CONFIG_DIR", "PROGRAM", escape(program), "OTHER", escape(m.path("~/other/herdr-link")), "DIR", escape(m.Dir)).Replace(text)
 				}
 				put(t, m.path(file), text)
 				if text == "x" {

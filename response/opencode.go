@@ -22,15 +22,16 @@ func (m *message) final() bool {
 		m.finish != "tool-calls" && m.parts >= 0
 }
 
+// maxFinal is how many messages are remembered that may be the answer. There is
+// more than one only if the last one has no text.
+const maxFinal = 64
+
 // readOpenCode reads what opencode export printed. It returns the answer to the
 // newest prompt or, if pinned is not "", the message with that id.
 func readOpenCode(ctx context.Context, export *io.SectionReader, session, pinned string) (*answer, error) {
-	from := func(offset int64) *scanner {
-		return newScanner(patient{ctx, io.NewSectionReader(export, offset, export.Size()-offset)})
-	}
 	var id, prompt string
 	var final []*message
-	s := from(0)
+	s := newScanner(patient{ctx, export})
 	s.until('{') // OpenCode may have said something before
 	s.object(func(key []byte) {
 		switch string(key) {
@@ -44,14 +45,10 @@ func readOpenCode(ctx context.Context, export *io.SectionReader, session, pinned
 			s.array(func() {
 				m := readMessage(s)
 				switch {
-				case pinned != "":
-					if m.id == pinned && m.final() {
-						final = append(final, m)
-					}
-				case m.role == "user" && m.id != "":
+				case pinned == "" && m.role == "user" && m.id != "":
 					prompt, final = m.id, nil
-				case prompt != "" && m.parent == prompt && m.final():
-					final = append(final, m)
+				case m.final() && (m.id == pinned || pinned == "" && prompt != "" && m.parent == prompt):
+					final = append(final[max(0, len(final)+1-maxFinal):], m)
 				}
 			})
 		}
@@ -65,7 +62,7 @@ func readOpenCode(ctx context.Context, export *io.SectionReader, session, pinned
 		return nil, errForeign
 	}
 	for _, m := range slices.Backward(final) {
-		s := from(m.parts)
+		s.reset(patient{ctx, io.NewSectionReader(export, m.parts, export.Size()-m.parts)})
 		text := readParts(s)
 		if s.err != nil {
 			return nil, s.err

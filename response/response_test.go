@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -551,6 +552,13 @@ func TestFaults(t *testing.T) {
 		errNoAnswer, errRole, errCursor, errExpired, errChanged, errBudget, errExport("x"), unsettled("idle"), unavailable(&herdrcli.Error{})} {
 		if want, known := retry[f.Code]; !known || f.Retryable != want || f.Message == "" {
 			t.Errorf("%+v", f)
+		}
+	}
+	_, docs, _ := strings.Cut(recorded(t, filepath.Join("..", "..", "docs", "orchestration.md")), "### When there is no answer\n")
+	for code, retry := range retry {
+		row := regexp.MustCompile("(?m)^\\| [^|]*`" + code + "`[^|]* \\| (yes|no)\\b").FindStringSubmatch(docs)
+		if row == nil || (row[1] == "yes") != retry {
+			t.Errorf("docs/orchestration.md says of %s: %q", code, row)
 		}
 	}
 	for _, f := range []*fault{errForeign, errCompressed} {

@@ -39,6 +39,11 @@ const maxDepth = 1000
 
 func newScanner(src io.Reader) *scanner { return &scanner{src: src, space: make([]byte, 64<<10)} }
 
+// reset begins anew with another stream.
+func (s *scanner) reset(src io.Reader) {
+	*s = scanner{src: src, space: s.space, stack: s.stack, key: s.key}
+}
+
 // A patient reader ends with its context.
 type patient struct {
 	ctx context.Context
