@@ -187,6 +187,7 @@ func TestClaudeAnswers(t *testing.T) {
 		"blocks":        {lines: []string{prompt(`[{"type":"text","text":"do"}]`), said("a", "m", end, "", part("one"), `{"type":"thinking","thinking":"no","text":"no"}`, part(" "), `{"text":"two","type":"text"}`)}, message: "a", text: "one\n\ntwo"},
 		"a text":        {lines: []string{prompt(`"do"`), `{"type":"assistant","uuid":"a","message":{"id":"m","content":"yes","stop_reason":"end_turn"}}`}, message: "a", text: "yes"},
 		"records":       {lines: []string{prompt(`"do"`), said("a", "m", "null", "", part("one")), said("b", "m", "null", ""), said("c", "m", end, "", part("two"))}, message: "c", text: "one\n\ntwo"},
+		"stop before":   {lines: []string{prompt(`"do"`), said("a", "m", `"max_tokens"`, "", part("yes")), said("b", "m", "null", "")}, message: "b", text: "yes", finish: "max_tokens"},
 		"older":         {lines: []string{prompt(`"do"`), said("a", "m", "null", "", part("yes"))}, message: "a", text: "yes", finish: "unknown"},
 		"cut":           {lines: []string{prompt(`"do"`), said("a", "m", `"max_tokens"`, "", part("yes"))}, message: "a", text: "yes", finish: "max_tokens"},
 		"after a tool":  {lines: []string{prompt(`"do"`), said("a", "m", `"tool_use"`, "", part("I look"), use), prompt(back), said("b", "n", end, "", part("yes"))}, message: "b", text: "yes"},

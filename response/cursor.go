@@ -1,7 +1,6 @@
 package response
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -59,9 +58,7 @@ func readCursor(secret []byte, text string) (*cursor, error) {
 		return nil, errCursor
 	}
 	var c cursor
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if dec.Decode(&c) != nil || !c.valid() {
+	if json.Unmarshal(raw, &c) != nil || !c.valid() {
 		return nil, errCursor
 	}
 	return &c, nil

@@ -150,7 +150,7 @@ func names(root *os.Root) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// errLink is a symbolic link, or something else that is no file or folder.
+// errLink is a symbolic link, or a file that is none.
 var errLink = errors.New("not a regular file below regular folders")
 
 // enter opens a folder that is no symbolic link.
@@ -158,9 +158,6 @@ func enter(root *os.Root, name string) (*os.Root, error) {
 	before, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
-	}
-	if !before.IsDir() {
-		return nil, errLink
 	}
 	sub, err := root.OpenRoot(name)
 	if err != nil {

@@ -141,7 +141,7 @@ func TestTraps(t *testing.T) {
 		for level := 0; level <= test.levels; level++ { // a link to what is outside, and to what is inside
 			for _, inside := range []bool{false, true} {
 				if inside && host == "claude" && level == 1 {
-					continue // what the link leads to is a folder of a project, too
+					continue // TestLinkedProjects
 				}
 				s := newStage(t)
 				path := test.path(s)
@@ -190,5 +190,32 @@ func TestTranscriptTooLarge(t *testing.T) {
 		if a, err := s.reader().load(t.Context(), "claude", uuid, ""); !errors.Is(err, want) || err == nil && string(a.text) != "yes" {
 			t.Errorf("%d bytes: %v, %v", size, a, err)
 		}
+	}
+}
+
+// Links, and what is no file, do not hide the transcript that is there, however
+// new they are.
+func TestLinkedProjects(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links")
+	}
+	s := newStage(t)
+	s.put(s.claude(), claudeAnswer("yes"))
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(s.claude(), past, past); err != nil {
+		t.Fatal(err)
+	}
+	projects := filepath.Dir(filepath.Dir(s.claude()))
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} { // listed in any order
+		if err := os.Symlink(filepath.Dir(s.claude()), filepath.Join(projects, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(projects, "folder-"+name, uuid+".jsonl"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, err := s.reader().load(t.Context(), "claude", uuid, ""); err != nil || string(a.text) != "yes" {
+		t.Errorf("%+v, %v", a, err)
 	}
 }

@@ -118,7 +118,7 @@ func TestCursor(t *testing.T) {
 	}
 	// Signed, but of a form that this version does not write.
 	for name, payload := range map[string]string{
-		"no JSON": "x", "an array": "[]", "a field more": `{"v":1,"x":1}`, "version 2": strings.Replace(string(encode(sample)), `"v":1`, `"v":2`, 1),
+		"no JSON": "x", "an array": "[]", "version 2": strings.Replace(string(encode(sample)), `"v":1`, `"v":2`, 1),
 		"a fraction": strings.Replace(string(encode(sample)), `1024`, `1024.5`, 1), "a text": strings.Replace(string(encode(sample)), `1024`, `"1024"`, 1),
 		"negative": strings.Replace(string(encode(sample)), `1024`, `-1`, 1), "unsafe": strings.Replace(string(encode(sample)), `1024`, `9007199254740992`, 1),
 		"no session": strings.Replace(string(encode(sample)), uuid, ``, 1),
