@@ -279,7 +279,7 @@ func fuzz(f *testing.F, read reading, half string, seeds ...string) {
 }
 
 func FuzzOpenCode(f *testing.F) {
-	fuzz(f, openCode, "", strings.ReplaceAll(recorded(f, "opencode-1.18.33.json"), "ses_dd0fc699fffeMecHmS7qEhlPdq", uuid),
+	fuzz(f, openCode, "", session(uuid), session(uuid, user("u1"), assistant("a1", "u1", `"mode":"x","error":null`, part("one"), `{"type":"reasoning","text":"no"}`, part("two")), user("u2")),
 		session(uuid, user("u1"), assistant("a1", "u1", `"finish":"stop"`, part("yes"))))
 }
 
@@ -290,7 +290,7 @@ func FuzzClaude(f *testing.F) {
 
 func FuzzCodex(f *testing.F) {
 	fuzz(f, codex, `{"type":"event_msg","payload":{"type":"task_started","turn_id":"t9"}}`,
-		strings.ReplaceAll(recorded(f, "codex-0.171.0.jsonl"), "01a22f03-ae43-7903-a7ff-c3d254c4fe7f", uuid), codexAnswer("yes"))
+		codexAnswer("yes"), codexAnswer("yes")+`{"type":"event_msg","payload":{"type":"turn_aborted","turn_id":"t1"}}`+"\n", "{}\n"+codexAnswer(""))
 }
 
 // filler is a value that is large and of no interest: in one piece, in many

@@ -192,7 +192,7 @@ func openIn(root *os.Root, path ...string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now, err := f.Stat(); err != nil || !now.Mode().IsRegular() || !os.SameFile(before, now) {
+	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
 		_ = f.Close()
 		return nil, errLink
 	}

@@ -2,10 +2,12 @@ package response
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -207,15 +209,65 @@ func TestLinkedProjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	projects := filepath.Dir(filepath.Dir(s.claude()))
-	for _, name := range []string{"a", "b", "c", "d", "e", "f"} { // listed in any order
-		if err := os.Symlink(filepath.Dir(s.claude()), filepath.Join(projects, name)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(projects, "folder-"+name, uuid+".jsonl"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	s.put(filepath.Join(projects, "deep", "inner", uuid+".jsonl"), claudeAnswer("no"))
+	err := errors.Join(os.Symlink(filepath.Join("deep", "inner"), filepath.Join(projects, "link")), os.MkdirAll(filepath.Join(projects, "folder", uuid+".jsonl"), 0o700))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if a, err := s.reader().load(t.Context(), "claude", uuid, ""); err != nil || string(a.text) != "yes" {
 		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A link that takes a file's place in the moment of its opening is not followed.
+func TestSwappedFile(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links")
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"yes", "no"} {
+		if err := os.WriteFile(at(name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	done := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			_ = os.Link(at("yes"), at("next"))
+			_ = os.Rename(at("next"), at("file"))
+			_ = os.Symlink("no", at("next"))
+			_ = os.Rename(at("next"), at("file"))
+		}
+	})
+	defer swapping.Wait()
+	defer close(done)
+	opened := 0
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
+		f, err := openIn(root, "file")
+		if err != nil {
+			continue
+		}
+		opened++
+		text, _ := io.ReadAll(f)
+		f.Close()
+		if string(text) != "yes" {
+			t.Fatalf("it reads %q", text)
+		}
+	}
+	if opened == 0 {
+		t.Error("it was never opened")
 	}
 }

@@ -61,6 +61,9 @@ func FuzzText(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text))
 	}
+	for _, text := range []string{"\xff\xfe", "a\xe2\x82", "\xed\xa0\x80x", `\ud83d\ude00`, `\ud800`, `\udc00\ud800\udbff\udfff`, `\u00e4\n\/\"`, "ü\x7f"} {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		text := append(append([]byte{'"'}, raw...), '"')
 		var want string
