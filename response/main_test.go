@@ -15,7 +15,6 @@ import (
 
 	"herdr-link/fakeherdr"
 	"herdr-link/herdrcli"
-	"herdr-link/mcp"
 )
 
 // The test binary is every other process: the herdr of a scene and, called so,
@@ -283,13 +282,4 @@ func (s *stage) calls() int {
 		s.t.Fatal(err)
 	}
 	return len(list)
-}
-
-func args(t *testing.T, text string) mcp.Args {
-	t.Helper()
-	a, problem := mcp.ReadArgs(json.RawMessage(text))
-	if problem != "" {
-		t.Fatal(problem)
-	}
-	return a
 }
