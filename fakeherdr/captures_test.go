@@ -57,6 +57,7 @@ var scenes = []struct {
 	  agent-rename.invalid-newline agent-rename.invalid-non-ascii agent-rename.invalid-slash agent-rename.invalid-space
 	  agent-rename.invalid-underscore-first agent-rename.invalid-upper agent-rename.missing agent-rename.missing-and-invalid
 	  agent-rename.no-name agent-rename.ok agent-rename.plain-shell agent-rename.taken agent-rename.three-args
+	  agent-send-keys.bad-key agent-send-keys.missing agent-send-keys.no-keys agent-send-keys.ok
 	  agent.no-subcommand agent.unknown-subcommand bin-path.ignored doctor.unknown unknown-command unknown-option version
 	  pane-close.missing pane-close.name pane-close.no-arg
 	  pane-get.agent pane-get.legacy-id pane-get.missing pane-get.name pane-get.plain-shell
@@ -142,7 +143,7 @@ var scenes = []struct {
 	{"agent-rename.by-name agent-rename.same-name", func(w *World) { w.Pane("w1:p3").Agent.Name = "helper" }},
 
 	{"agent-get.env-hint", func(w *World) { report(w, Agent{Kind: "claude", Status: Idle, Ready: true}) }},
-	{"agent-get.reported-custom agent-prompt.reported-custom agent-rename.reported-custom", func(w *World) {
+	{"agent-get.reported-custom agent-prompt.reported-custom agent-rename.reported-custom agent-send-keys.reported-custom", func(w *World) {
 		report(w, Agent{Kind: "mybot", Status: Working, Ready: true})
 	}},
 	{"agent-get.unknown-status", func(w *World) { report(w, Agent{Kind: "mybot", Name: "mybot1", Status: Unknown, Ready: true}) }},

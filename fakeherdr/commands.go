@@ -38,6 +38,7 @@ func (c *call) commands() []command {
 		{[]string{"agent", "start"}, "usage: herdr agent start <name> --kind KIND --pane ID [--timeout MS] [-- <agent-args...>]", c.parseAgentStart},
 		{[]string{"pane", "list"}, "", parsePaneList},
 		{[]string{"pane", "current"}, "", c.parsePaneCurrent},
+		{[]string{"agent", "send-keys"}, "usage: herdr agent send-keys <target> <key> [key ...]", parseAgentSendKeys},
 		{[]string{"pane", "get"}, "usage: herdr pane get <pane_id>", parsePaneGet},
 		{[]string{"pane", "layout"}, "", c.parsePaneLayout},
 		{[]string{"pane", "read"}, "usage: herdr pane read <pane_id> [--source visible|recent|recent-unwrapped] [--lines N] [--format text|ansi] [--ansi]", parsePaneRead},

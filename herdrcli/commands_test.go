@@ -49,6 +49,12 @@ func TestCommands(t *testing.T) {
 	if got, err := c.AgentGet(ctx, "third"); err != nil || got.PaneID != "w1:p3" {
 		t.Errorf("after AgentRename: %+v, %v", got, err)
 	}
+	if err := c.AgentSendKeys(ctx, "reviewer", "ctrl+c"); err != nil {
+		t.Errorf("AgentSendKeys: %v", err)
+	}
+	if err := c.AgentSendKeys(ctx, "reviewer", "nosuchkey"); Code(err) != "invalid_key" {
+		t.Errorf("AgentSendKeys with no such key: %v", err)
+	}
 	if got, err := c.PaneGet(ctx, "w1:p4"); err != nil || got != (Pane{"w1:p4"}) {
 		t.Errorf("PaneGet: %+v, %v", got, err)
 	}
@@ -66,6 +72,8 @@ func TestCommands(t *testing.T) {
 		{"agent", "prompt", "reviewer", text},
 		{"agent", "rename", "w1:p3", "third"},
 		{"agent", "get", "third"},
+		{"agent", "send-keys", "reviewer", "ctrl+c"},
+		{"agent", "send-keys", "reviewer", "nosuchkey"},
 		{"pane", "get", "w1:p4"},
 		{"pane", "close", "w1:p4"},
 		{"pane", "get", "w1:p4"},
@@ -88,6 +96,9 @@ var each = map[string]func(context.Context, *Client, string) error{
 	"agent list":   func(ctx context.Context, c *Client, _ string) error { _, err := c.AgentList(ctx); return err },
 	"agent prompt": func(ctx context.Context, c *Client, target string) error { return c.AgentPrompt(ctx, target, "text") },
 	"agent rename": func(ctx context.Context, c *Client, target string) error { return c.AgentRename(ctx, target, "name") },
+	"agent send-keys": func(ctx context.Context, c *Client, target string) error {
+		return c.AgentSendKeys(ctx, target, "ctrl+c")
+	},
 	"pane get": func(ctx context.Context, c *Client, target string) error {
 		_, err := c.PaneGet(ctx, target)
 		return err
