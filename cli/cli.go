@@ -182,7 +182,7 @@ func overview(all []command) string {
 	b.WriteString(all[0].long + "\n\nCommands:\n")
 	for _, c := range all[1:] {
 		if c.short != "" {
-			fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.short)
+			fmt.Fprintf(&b, "  %-13s %s\n", c.name, c.short)
 		}
 	}
 	b.WriteString(environmentHelp)

@@ -77,20 +77,6 @@ func (c *config) readerOptions(p *Process, role string) response.Options {
 	}
 }
 
-// orchestrationCommand is what the plugin for OpenCode runs.
-func orchestrationCommand() command {
-	return command{
-		name: "orchestration", usage: "orchestration respond < REQUEST",
-		long: "What herdr-link's plugin for OpenCode runs, and no command for people: reads an agent's answer, as the tool\nherdr_agent_response does.",
-		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {
-			if !slices.Equal(args, []string{"respond"}) {
-				return usagef("usage: herdr-link orchestration respond < REQUEST")
-			}
-			return watched(ctx, p, options{}, func(ctx context.Context, c *config) error { return respond(ctx, p, c) })
-		},
-	}
-}
-
 const (
 	// maxRequest is the size of a request of the plugin's.
 	maxRequest = 64 << 10

@@ -25,11 +25,12 @@ var templates struct {
 	repos map[string]func() (string, error) // by object format
 }
 
-func TestMain(m *testing.M) {
+// withTemplates runs the tests with what those of the hooks are made of.
+func withTemplates(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "herdr-link-hooks-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
 	templates.dir = dir
 	templates.hooks = sync.OnceValues(makeHooks)
@@ -37,9 +38,8 @@ func TestMain(m *testing.M) {
 	for _, format := range []string{"sha1", "sha256"} {
 		templates.repos[format] = sync.OnceValues(func() (string, error) { return makeRepos(format) })
 	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	defer os.RemoveAll(dir)
+	return m.Run()
 }
 
 // makeHooks writes hooks that no global setting points to yet.
