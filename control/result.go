@@ -17,25 +17,37 @@ type result struct {
 	ExitCode  *int            `json:"exitCode,omitempty"`
 	ErrorCode string          `json:"errorCode,omitempty"`
 	Message   string          `json:"message,omitempty"`
-	Data      json.RawMessage `json:"data,omitempty"`
 	Stdout    *string         `json:"stdout,omitempty"`
 	Stderr    string          `json:"stderr,omitempty"`
 	Preview   *shown          `json:"preview,omitempty"`
+	Data      json.RawMessage `json:"-"` // compact JSON, the last member: see object
+}
+
+// object returns the result as JSON. Data can be large, and is not read again.
+func (r *result) object() []byte {
+	b := marshal(r)
+	if r.Data != nil {
+		b = append(append(append(b[:len(b)-1], `,"data":`...), r.Data...), '}')
+	}
+	return b
 }
 
 // encode returns the result for MCP: the whole of it as structure; as text the
 // same in many short lines, without the terminal's text, which follows as it is.
 func (r *result) encode() *mcp.Result {
-	whole := marshal(r)
-	var terminal string
+	whole := r.object()
+	object, terminal := whole, ""
 	brief := *r
 	if r.Stdout != nil {
 		terminal, brief.Stdout = *r.Stdout, nil
-	} else if rest, text, ok := cutText(r.Data); ok {
-		terminal, brief.Data = text, rest
+		object = brief.object()
+	} else if bytes.Contains(r.Data, []byte(`"read":`)) {
+		brief.Data, terminal = cutText(r.Data)
+		object = brief.object()
 	}
 	var lines bytes.Buffer
-	_ = json.Indent(&lines, marshal(&brief), "", "  ") // it is valid JSON
+	lines.Grow(2 * len(object))
+	_ = json.Indent(&lines, object, "", "  ") // it is valid JSON
 	m := &mcp.Result{Text: []string{lines.String()}, Structured: whole, IsError: !r.OK}
 	if terminal != "" {
 		m.Text = append(m.Text, terminal)
@@ -52,16 +64,16 @@ func marshal(v any) []byte {
 }
 
 // cutText takes data.result.read.text out of what herdr printed about a match.
-func cutText(data json.RawMessage) (rest json.RawMessage, text string, ok bool) {
+func cutText(data json.RawMessage) (rest json.RawMessage, text string) {
 	var answer, result, read map[string]json.RawMessage
 	if json.Unmarshal(data, &answer) != nil || json.Unmarshal(answer["result"], &result) != nil ||
 		json.Unmarshal(result["read"], &read) != nil || json.Unmarshal(read["text"], &text) != nil {
-		return data, "", false
+		return data, ""
 	}
 	delete(read, "text")
 	result["read"] = marshal(read)
 	answer["result"] = marshal(result)
-	return marshal(answer), text, true
+	return marshal(answer), text
 }
 
 // refuse makes the result of a call that came to nothing here.
@@ -91,9 +103,10 @@ func read(t *tool, out herdrcli.Outcome, uncertain string) *result {
 	switch {
 	case t.output == printsText:
 		r.Stdout = &stdout
-	case t.output == printsJSON && json.Valid([]byte(stdout)):
-		r.Data = compact(stdout)
 	case t.output == printsJSON:
+		if r.Data = compact(stdout); r.Data != nil {
+			break
+		}
 		r.Stdout = &stdout
 		r.Message = "herdr exited with 0, but did not print the JSON expected"
 		if t.class != reads {
@@ -170,8 +183,8 @@ func (r *result) refused(out herdrcli.Outcome, stdout, uncertain string) {
 // clean returns text as valid UTF-8.
 func clean(text []byte) string { return strings.ToValidUTF8(string(text), "\uFFFD") }
 
-// compact returns valid JSON without the blanks between its tokens. Numbers keep
-// their digits.
+// compact returns JSON without the blanks between its tokens, or nil if it is
+// none. Numbers keep their digits.
 func compact(text string) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(text)) != nil {

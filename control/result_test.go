@@ -39,7 +39,7 @@ func TestResult(t *testing.T) {
 		want string // structuredContent
 	}{
 		"JSON":                 {get, exited(0, `{"id":"x", "result":{"seq":9007199254740993,"s":"<é>"}}`+"\n", ""), `{"ok":true,"command":"herdr pane get","exitCode":0,"data":{"id":"x","result":{"seq":9007199254740993,"s":"<é>"}}}`},
-		"JSON and stderr":      {get, exited(0, `{}`, "warning\n"), `{"ok":true,"command":"herdr pane get","exitCode":0,"data":{},"stderr":"warning\n"}`},
+		"JSON and stderr":      {get, exited(0, `{}`, "warning\n"), `{"ok":true,"command":"herdr pane get","exitCode":0,"stderr":"warning\n","data":{}}`},
 		"not UTF-8":            {get, exited(0, "{\"a\":\"\xff\"}", ""), `{"ok":true,"command":"herdr pane get","exitCode":0,"data":{"a":"�"}}`},
 		"no JSON":              {get, exited(0, "hello", ""), `{"ok":true,"command":"herdr pane get","exitCode":0,"message":"herdr exited with 0, but did not print the JSON expected","stdout":"hello"}`},
 		"no JSON, has acted":   {create, exited(0, "", ""), `{"ok":true,"command":"herdr workspace create","exitCode":0,"message":"herdr exited with 0, but did not print the JSON expected; it has acted: do not repeat it","stdout":""}`},
@@ -47,8 +47,8 @@ func TestResult(t *testing.T) {
 		"an empty screen":      {screen, exited(0, "", ""), `{"ok":true,"command":"herdr pane read","exitCode":0,"stdout":""}`},
 		"nothing":              {run, exited(0, "", ""), `{"ok":true,"command":"herdr pane run","exitCode":0}`},
 		"more than nothing":    {run, exited(0, "x", ""), `{"ok":true,"command":"herdr pane run","exitCode":0,"stdout":"x"}`},
-		"refused":              {get, exited(1, "", refusal+"\n"), `{"ok":false,"command":"herdr pane get","exitCode":1,"errorCode":"pane_not_found","message":"pane w9:p9 not found","data":` + refusal + `,"stderr":` + quoted(refusal+"\n") + `}`},
-		"refused on stdout":    {get, exited(1, refusal, "noise"), `{"ok":false,"command":"herdr pane get","exitCode":1,"errorCode":"pane_not_found","message":"pane w9:p9 not found","data":` + refusal + `,"stderr":"noise"}`},
+		"refused":              {get, exited(1, "", refusal+"\n"), `{"ok":false,"command":"herdr pane get","exitCode":1,"errorCode":"pane_not_found","message":"pane w9:p9 not found","stderr":` + quoted(refusal+"\n") + `,"data":` + refusal + `}`},
+		"refused on stdout":    {get, exited(1, refusal, "noise"), `{"ok":false,"command":"herdr pane get","exitCode":1,"errorCode":"pane_not_found","message":"pane w9:p9 not found","stderr":"noise","data":` + refusal + `}`},
 		"usage":                {get, exited(2, "", "unknown option: --x"), `{"ok":false,"command":"herdr pane get","exitCode":2,"errorCode":"usage_error","message":"this herdr does not know such a command line: herdr_doctor compares the versions","stderr":"unknown option: --x"}`},
 		"no server, old":       {get, exited(1, "", "Error: Os { code: 2, kind: NotFound }"), `{"ok":false,"command":"herdr pane get","exitCode":1,"errorCode":"server_unreachable","message":"no Herdr server answers: start herdr in a terminal","stderr":"Error: Os { code: 2, kind: NotFound }"}`},
 		"nobody knows":         {run, exited(1, "", "Error: Custom"), `{"ok":false,"command":"herdr pane run","exitCode":1,"errorCode":"unparsable_output","message":"herdr failed without an error that it has a code for; MAYBE","stderr":"Error: Custom"}`},

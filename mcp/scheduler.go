@@ -122,7 +122,7 @@ func (s *scheduler) startAll() {
 	if s.busy == nil {
 		s.busy = map[string]*turn{}
 	}
-	passed := map[string]bool{} // keys of those that go on waiting: nobody overtakes them
+	var passed map[string]bool // keys of those that go on waiting: nobody overtakes them
 	rest := s.waiting[:0]
 	for _, t := range s.waiting {
 		full := s.running >= maxRunning
@@ -131,6 +131,9 @@ func (s *scheduler) startAll() {
 		}
 		if full || s.busy[t.key] != nil || passed[t.key] {
 			if t.key != "" {
+				if passed == nil {
+					passed = map[string]bool{}
+				}
 				passed[t.key] = true
 			}
 			rest = append(rest, t)
