@@ -63,7 +63,7 @@ var scenes = []struct {
 	  pane-get.agent pane-get.legacy-id pane-get.missing pane-get.name pane-get.plain-shell
 	  session.bad-name session.env-ignored session.env-unknown session.flag-wins
 	  socket.directory socket.missing-file socket.missing-parent socket.regular-file socket.relative socket.stale socket.stale-prompt
-	  socket.too-long socket.unset socket.stale-status status.json`, func(*World) {}},
+	  socket.too-long socket.unset socket.stale-status status.json session-list.json`, func(*World) {}},
 
 	{`agent-explain.missing agent-explain.plain-shell agent-read.bad-lines agent-read.bad-source agent-read.missing agent-read.plain-shell
 	  agent-read.unknown-option agent-start.bad-kind agent-start.bad-name agent-start.bad-timeout agent-start.control-char-arg

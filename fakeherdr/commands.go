@@ -55,6 +55,7 @@ func (c *call) commands() []command {
 		{[]string{"workspace", "get"}, "usage: herdr workspace get <workspace_id>", parseWorkspaceGet},
 		{[]string{"workspace", "create"}, "", c.parseWorkspaceCreate},
 		{[]string{"integration", "status"}, "usage: herdr integration status [--outdated-only]", c.parseIntegrationStatus},
+		{[]string{"session", "list"}, "usage: herdr session list [--json]", c.parseSessionList},
 	}
 }
 

@@ -27,10 +27,14 @@ grok .grok/hooks/herdr-agent-state.sh
 `
 
 func (c *call) parseIntegrationStatus(cmd command, args []string) (request, error) {
-	if len(args) != 0 {
+	outdated := len(args) == 1 && args[0] == "--outdated-only"
+	if len(args) != 0 && !outdated {
 		return request{}, usage(cmd.usage)
 	}
 	return request{local: true, run: func(_ *Scene, w *World, _ time.Time) (any, error) {
+		if outdated {
+			return w.outdated(), nil
+		}
 		var b strings.Builder
 		for line := range strings.Lines(integrations) {
 			name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -42,4 +46,25 @@ func (c *call) parseIntegrationStatus(cmd command, args []string) (request, erro
 		}
 		return plain(b.String()), nil
 	}}, nil
+}
+
+// outdated is what the real one, not captured, says with --outdated-only: one
+// line on stderr, or nothing.
+func (w *World) outdated() notice {
+	var all []string
+	for line := range strings.Lines(integrations) {
+		name, _, _ := strings.Cut(line, " ")
+		if strings.HasPrefix(w.Integrations[name], "outdated") {
+			all = append(all, "herdr integration install "+name)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	last := len(all) - 1
+	text := all[last]
+	if last > 0 {
+		text = strings.Join(all[:last], ", ") + " and " + text
+	}
+	return notice("installed herdr integrations need updating; run " + text + ".\n")
 }

@@ -9,10 +9,11 @@ import (
 )
 
 // What some commands print instead of a reply: text as it is (none: nothing at
-// all), or JSON of their own.
+// all), on stderr in one case, or JSON of their own.
 type (
-	plain string
-	bare  struct{ value any }
+	plain  string
+	notice string
+	bare   struct{ value any }
 )
 
 // Four things a call can end with that are no success.
@@ -61,6 +62,9 @@ func (c *call) finish(id string, result any, err error) int {
 	)
 	switch {
 	case err == nil:
+		if text, ok := result.(notice); ok {
+			return c.say(0, "", string(text))
+		}
 		return c.say(0, reply(id, result), "")
 	case errors.As(err, &fail):
 		return c.say(1, "", line(serverError{fail, id}))

@@ -334,6 +334,31 @@ func TestMove(t *testing.T) {
 	wantCode(t, s, "pane_not_found", "pane", "get", "w3:p1")
 }
 
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	update(t, s, func(w *World) { w.close(w.AddPane(w.AddWorkspace("gone").ID, "", "")) })
+	var before string
+	update(t, s, func(w *World) { before = w.Pane("w1:p2").Terminal; w.Restart() })
+	w, err := s.World()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Pane("w1:p2")
+	if p == nil || p.Agent != nil || p.Terminal == before || w.agentTarget("reviewer", time.Now()) != nil || w.Seq != 0 {
+		t.Errorf("after a restart: %+v", p)
+	}
+	update(t, s, func(w *World) {
+		w.RunAgent(w.Pane("w1:p2"), "codex", "reviewer")
+		if id := w.AddWorkspace("new").ID; id != "w3" {
+			t.Errorf("the new workspace is %s", id)
+		}
+	})
+	if w, err = s.World(); err != nil || w.Pane("w1:p2").Agent.StateChangeSeq != 1 {
+		t.Errorf("cursor %d, %v", w.Pane("w1:p2").Agent.StateChangeSeq, err)
+	}
+}
+
 func TestIDsAreNotUsedAgain(t *testing.T) {
 	s := newScene(t)
 	ids, terminals := make(map[string]bool), make(map[string]bool)

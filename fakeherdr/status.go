@@ -152,6 +152,35 @@ func (w *World) client() string {
 	return w.Version + ".0"
 }
 
+// The keys of session list are sorted.
+type sessionRecord struct {
+	Default bool   `json:"default"`
+	Name    string `json:"name"`
+	Running bool   `json:"running"`
+	Dir     string `json:"session_dir"`
+	Socket  string `json:"socket_path"`
+}
+
+type sessionsResult struct {
+	Sessions []sessionRecord `json:"sessions"`
+}
+
+// parseSessionList knows --json only. There is the default session, whose server
+// is this scene's.
+func (c *call) parseSessionList(cmd command, args []string) (request, error) {
+	switch {
+	case len(args) == 0:
+		return request{}, usage("fakeherdr wants --json")
+	case !slices.Equal(args, []string{"--json"}):
+		return request{}, usage(cmd.usage)
+	}
+	return request{local: true, run: func(*Scene, *World, time.Time) (any, error) {
+		dir := path.Join(c.getenv("HOME"), ".config/herdr")
+		socket := path.Join(dir, "herdr.sock")
+		return bare{sessionsResult{[]sessionRecord{{true, "default", c.server(socket) == nil, dir, socket}}}}, nil
+	}}, nil
+}
+
 const statusUsage = `herdr status commands:
   herdr status [--json]         show local client and running server status
   herdr status server [--json]  show running server status

@@ -28,6 +28,15 @@ func TestStatus(t *testing.T) {
 		"exit2":   {setup: fault(Fault{Kind: Exit2}), args: []string{"status", "--json"}, exit: 2, err: "unknown command: status"},
 		"usage":   {args: []string{"status", "--jsonx"}, exit: 2, err: "herdr status commands:\n"},
 
+		"no session runs":    {setup: fault(Fault{Kind: Down}), args: []string{"session", "list", "--json"}, out: []string{`"running":false`, `"default":true`}},
+		"sessions":           {args: []string{"session", "list", "--jsonx"}, exit: 2, err: "usage: herdr session list [--json]\n"},
+		"nothing outdated":   {args: []string{"integration", "status", "--outdated-only"}},
+		"integration option": {args: []string{"integration", "status", "--bogus"}, exit: 2, err: "usage: herdr integration status [--outdated-only]\n"},
+		"outdated": {setup: func(w *World) {
+			w.Integrations = map[string]string{"pi": "outdated (legacy < v8)", "omp": "outdated (v1 < v8)", "codex": "current (v3)", "opencode": "outdated (v1 < v9)"}
+		}, args: []string{"integration", "status", "--outdated-only"},
+			err: "installed herdr integrations need updating; run herdr integration install pi, herdr integration install omp and herdr integration install opencode.\n"},
+
 		"no such pane": {args: []string{"pane", "process-info", "--pane", "w9:p9"}, exit: 1,
 			err: `{"error":{"code":"pane_not_found","message":"pane not found"},"id":"cli:pane:process_info"}` + "\n"},
 		"nothing known": {args: []string{"pane", "process-info", "--pane", "w1:p4"},

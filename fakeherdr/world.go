@@ -184,8 +184,10 @@ func (w *World) AddPane(workspace, kind, name string) *Pane {
 
 // newPane makes a plain shell that is not on the screen yet.
 func (w *World) newPane(ws *Workspace, tab string) *Pane {
-	return &Pane{ID: ws.newPane(), Workspace: ws.ID, Tab: tab, Terminal: fmt.Sprintf("term_%014x", rand.Uint64()>>8)}
+	return &Pane{ID: ws.newPane(), Workspace: ws.ID, Tab: tab, Terminal: newTerminal()}
 }
+
+func newTerminal() string { return fmt.Sprintf("term_%014x", rand.Uint64()>>8) }
 
 // host runs an agent in a pane, unless kind is empty.
 func (w *World) host(p *Pane, kind, name string) {
@@ -228,6 +230,28 @@ func (w *World) Move(pane, workspace string) *Pane {
 	w.prune()
 	return p
 }
+
+// Restart is what a stop and a new start of the server leave: the panes with
+// their ids, but other terminals with shells in them, no agents, no names, and
+// a counter that begins anew. The ids of closed workspaces are used again.
+func (w *World) Restart() {
+	w.Seq, w.Changes, w.NextWorkspace = 0, nil, 1
+	for _, ws := range w.Workspaces {
+		w.NextWorkspace = max(w.NextWorkspace, decodeNumber(ws.ID[1:])+1)
+	}
+	for _, p := range w.Panes {
+		p.Terminal, p.Agent, p.LastStatus = newTerminal(), nil, ""
+		p.Aliases, p.Text, p.Title, p.Revision, p.Busy = nil, nil, "", 0, false
+	}
+	for _, ws := range w.Workspaces {
+		for _, t := range ws.Tabs {
+			t.Focus, t.Layout = "", nil // they name terminals
+		}
+	}
+}
+
+// RunAgent starts an agent in a pane's shell, as AddPane does in a new one.
+func (w *World) RunAgent(p *Pane, kind, name string) { w.host(p, kind, name) }
 
 // close takes p off the screen, and its workspace with its last pane.
 func (w *World) close(p *Pane) {
