@@ -242,11 +242,15 @@ func (c *Conn) Cancel(id ID) {
 	}
 }
 
-// Notify sends a notification without params. Called while a request begins,
-// it leaves before every answer of that request and of later ones.
-func (c *Conn) Notify(method string) {
-	quoted, _ := json.Marshal(method)
-	c.send(append(append([]byte(`{"jsonrpc":"2.0","method":`), quoted...), "}\n"...))
+// Notify sends a notification; params are nil if it has none. Called while a
+// request begins, it leaves before every answer of that request and of later ones.
+func (c *Conn) Notify(method string, params any) {
+	line, _ := json.Marshal(struct { // params are plain values, which always have a JSON form
+		Version string `json:"jsonrpc"`
+		Method  string `json:"method"`
+		Params  any    `json:"params,omitempty"`
+	}{"2.0", method, params})
+	c.send(append(line, '\n'))
 }
 
 func (c *Conn) send(line []byte) {

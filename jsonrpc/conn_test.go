@@ -111,7 +111,7 @@ func (p *peer) handle(ctx context.Context, req *Request) (any, error) {
 	case "echo":
 		return Later(func() (any, error) { return "echo", nil }), nil
 	case "announce":
-		p.conn.Notify("changed")
+		p.conn.Notify("changed", nil)
 		return "announced", nil
 	case "cancel": // the id in its params
 		p.conn.Cancel(ID(bytes.Trim(req.Params, "[]")))

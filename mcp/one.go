@@ -25,7 +25,7 @@ func CallOne(ctx context.Context, tools []Tool, name string, arguments []byte) (
 	}
 	args, problem := ReadArgs(arguments)
 	if problem != "" {
-		return Error(problem), nil
+		return tools[i].refuse(problem), nil
 	}
 	call := tools[i].Begin(&Session{active: true}, args)
 	if call.Run == nil {

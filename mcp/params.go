@@ -41,7 +41,7 @@ func readParams(raw json.RawMessage) (*params, error) {
 	}
 	for key, value := range jsonrpc.Members(p.fields["_meta"]) {
 		switch key {
-		case metaVersion, metaCapabilities:
+		case metaVersion, metaCapabilities, "progressToken":
 			if p.meta[key] != nil {
 				return nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "%q stands in _meta twice", key)
 			}

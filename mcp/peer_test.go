@@ -260,7 +260,8 @@ func (a Args) number(name string) (n int) {
 // is listed when it has, and these: "hidden" is never listed, "args" answers
 // with its arguments, "work" takes "ms" milliseconds under "key", notes when
 // "name" starts and ends, and with "stubborn" does not care for its context; with
-// "waits" and "time" (in seconds) it is such a Call, with "free" it frees its key.
+// "waits", "time" and "progress" (in seconds) it is such a Call, with "free" it frees
+// its key. Of arguments that are none it says "no: " and the problem.
 func (b *bench) server() *Server {
 	return &Server{Name: "bench", Title: "The Bench", Version: "7", Instructions: "ask", Tools: []Tool{
 		{Name: "herdr_link", Title: "Gate", Description: "opens", InputSchema: schema, Begin: func(s *Session, _ Args) Call {
@@ -280,10 +281,11 @@ func (b *bench) server() *Server {
 			encoded, _ := json.Marshal(args)
 			return Call{Result: &Result{Text: []string{string(encoded)}}}
 		}},
-		{Name: "work", InputSchema: schema, Listing: Never, Begin: func(_ *Session, args Args) Call {
+		{Name: "work", InputSchema: schema, Listing: Never, Refuse: func(problem string) *Result { return Error("no: " + problem) }, Begin: func(_ *Session, args Args) Call {
 			free := make(chan struct{})
 			return Call{Key: args.text("key"), Waits: args["waits"] != nil, Time: time.Duration(args.number("time")) * time.Second,
-				Free: free, Run: func(ctx context.Context) *Result {
+				Progress: time.Duration(args.number("progress")) * time.Second,
+				Free:     free, Run: func(ctx context.Context) *Result {
 					if args["free"] != nil {
 						close(free)
 					}

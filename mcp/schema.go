@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"herdr-link/jsonrpc"
 )
@@ -26,6 +27,8 @@ type Schema struct {
 	Rule     string            // the same, or more than Pattern says, in words
 	Valid    func(string) bool // checks Pattern and Rule; nil: there is neither
 	MaxBytes int               // of a string's UTF-8; 0: no limit
+
+	MinLength, MaxLength int // of a string, in characters; 0: no limit
 
 	Min, Max *float64 // of a number
 
@@ -56,6 +59,7 @@ type schemaJSON struct {
 	Additional  *bool           `json:"additionalProperties,omitempty"`
 	Enum        []string        `json:"enum,omitempty"`
 	Pattern     string          `json:"pattern,omitempty"`
+	MinLength   int             `json:"minLength,omitempty"`
 	MaxLength   int             `json:"maxLength,omitempty"`
 	Minimum     *float64        `json:"minimum,omitempty"`
 	Maximum     *float64        `json:"maximum,omitempty"`
@@ -71,7 +75,7 @@ type schemaJSON struct {
 // breaks the latter keeps the former.
 func (s *Schema) JSON() json.RawMessage {
 	j := schemaJSON{
-		Type: s.Type, Description: s.Description, Enum: s.Enum, Pattern: s.Pattern, MaxLength: s.MaxBytes,
+		Type: s.Type, Description: s.Description, Enum: s.Enum, Pattern: s.Pattern, MinLength: s.MinLength, MaxLength: max(s.MaxBytes, s.MaxLength),
 		Minimum: s.Min, Maximum: s.Max, MinItems: s.MinItems, MaxItems: s.MaxItems, Unique: s.Unique, Default: s.Default,
 	}
 	if s.Items != nil {
@@ -185,6 +189,8 @@ func (s *Schema) read(name string, raw json.RawMessage) (any, error) {
 			return rule("must be one of %s", strings.Join(s.Enum, ", "))
 		case s.MaxBytes > 0 && len(text) > s.MaxBytes:
 			return rule("must have at most %d bytes, and has %d", s.MaxBytes, len(text))
+		case s.MaxLength > 0 && !s.fits(utf8.RuneCountInString(text)):
+			return rule("must have %d to %d characters, and has %d", s.MinLength, s.MaxLength, utf8.RuneCountInString(text))
 		case s.Valid != nil && !s.Valid(text):
 			return rule("must be %s", s.Rule)
 		}
@@ -245,6 +251,9 @@ func (s *Schema) read(name string, raw json.RawMessage) (any, error) {
 	}
 	return rule("is of a type that nobody knows") // a mistake in the table, which its test finds
 }
+
+// fits reports whether a string may have so many characters.
+func (s *Schema) fits(n int) bool { return n >= s.MinLength && n <= s.MaxLength }
 
 // numbers says in words which numbers there may be.
 func (s *Schema) numbers() string {

@@ -14,6 +14,7 @@ var tried = Schema{Type: "object", Properties: []Property{
 	{Name: "id", Required: true, Schema: Schema{Type: "string", Pattern: "^x[0-9]$", Rule: "an id such as x1",
 		Valid: func(s string) bool { return len(s) == 2 && s[0] == 'x' && s[1] >= '0' && s[1] <= '9' }}},
 	{Name: "text", Schema: Schema{Type: "string", MaxBytes: 4, Description: "a < b"}},
+	{Name: "label", Schema: Schema{Type: "string", MinLength: 1, MaxLength: 3}},
 	{Name: "color", Schema: Schema{Type: "string", Enum: []string{"red", "blue"}, Default: "red"}},
 	{Name: "count", Schema: Between("integer", 1, 1000)},
 	{Name: "ratio", Schema: Between("number", 0.05, 0.95)},
@@ -24,7 +25,7 @@ var tried = Schema{Type: "object", Properties: []Property{
 
 func TestSchemaJSON(t *testing.T) {
 	const want = `{"type":"object","properties":{"id":{"type":"string","pattern":"^x[0-9]$"},` +
-		`"text":{"type":"string","description":"a < b","maxLength":4},` +
+		`"text":{"type":"string","description":"a < b","maxLength":4},"label":{"type":"string","minLength":1,"maxLength":3},` +
 		`"color":{"type":"string","enum":["red","blue"],"default":"red"},` +
 		`"count":{"type":"integer","minimum":1,"maximum":1000},"ratio":{"type":"number","minimum":0.05,"maximum":0.95},` +
 		`"on":{"type":"boolean"},"list":{"type":"array","items":{"type":"string","enum":["a","b","c","d"]},"minItems":1,"maxItems":3,"uniqueItems":true},` +
@@ -47,6 +48,7 @@ func TestSchemaRead(t *testing.T) {
 		`{"id":"x1","count":1e3,"ratio":95E-2}`:   {"id": "x1", "color": "red", "count": int64(1000), "ratio": 0.95},
 		`{"id":"x1","count":80.0,"on":false}`:     {"id": "x1", "color": "red", "count": int64(80), "on": false},
 		`{"id":"\u00781","text":"\ud83d\ude00"}`:  {"id": "x1", "color": "red", "text": "😀"},
+		`{"id":"x1","label":"äöü"}`:               {"id": "x1", "color": "red", "label": "äöü"},
 		`{"id":"x1","text":"\\ud8"}`:              {"id": "x1", "color": "red", "text": `\ud8`},
 		`{"id":"x1","list":["c","a"],"on": true}`: {"id": "x1", "color": "red", "list": []any{"c", "a"}, "on": true},
 		`{"id":"x1","inner":{"n":-3}}`:            {"id": "x1", "color": "red", "inner": Values{"n": int64(-3)}},
@@ -69,6 +71,8 @@ func TestSchemaRefuses(t *testing.T) {
 		`{"id":"x1","previw":true}`:                  `"previw" is no argument of this tool`,
 		`{"id":"x1","text":"12345"}`:                 "text must have at most 4 bytes, and has 5",
 		`{"id":"x1","text":"äää"}`:                   "text must have at most 4 bytes, and has 6",
+		`{"id":"x1","label":""}`:                     "label must have 1 to 3 characters, and has 0",
+		`{"id":"x1","label":"äöüß"}`:                 "label must have 1 to 3 characters, and has 4",
 		`{"id":"x1","text":"\ud800"}`:                "text must be Unicode text, without half of a surrogate pair",
 		`{"id":"x1","text":"\udc00"}`:                "text must be Unicode text, without half of a surrogate pair",
 		`{"id":"x1","text":"\ud800a"}`:               "text must be Unicode text, without half of a surrogate pair",

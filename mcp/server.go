@@ -110,7 +110,7 @@ func (s *Session) Activate() bool {
 		return false
 	}
 	s.active = true
-	s.conn.Notify("notifications/tools/list_changed")
+	s.conn.Notify("notifications/tools/list_changed", nil)
 	return true
 }
 
@@ -242,7 +242,7 @@ func (s *Session) call(ctx context.Context, req *jsonrpc.Request, p *params, vie
 	}
 	args, problem := ReadArgs(p.fields["arguments"])
 	if problem != "" {
-		return Error(problem).Encode(version), nil
+		return s.server.Tools[i].refuse(problem).Encode(version), nil
 	}
 	call := s.server.Tools[i].Begin(view, args)
 	if call.Run == nil {
@@ -264,6 +264,7 @@ func (s *Session) call(ctx context.Context, req *jsonrpc.Request, p *params, vie
 	}
 	return jsonrpc.Later(func() (any, error) {
 		defer stop()
+		defer s.tell(ctx, p.token(), call.Progress)()
 		if s.calls.wait(ctx, turn) == nil {
 			defer s.calls.leave(turn)
 			if call.Free != nil {

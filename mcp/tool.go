@@ -19,9 +19,20 @@ type Tool struct {
 	Meta         json.RawMessage // an object for _meta, or nil
 	Listing      Listing
 
+	// Refuse is the result of a call whose arguments are not even an object with
+	// different names; nil: the problem as text.
+	Refuse func(problem string) *Result
+
 	// Begin makes a call of the arguments. It runs while the request begins,
 	// in the order of arrival, and must not block.
 	Begin func(s *Session, args Args) Call
+}
+
+func (t *Tool) refuse(problem string) *Result {
+	if t.Refuse == nil {
+		return Error(problem)
+	}
+	return t.Refuse(problem)
 }
 
 // Annotations are a tool's hints. Every one is sent explicitly, since hosts
@@ -65,6 +76,9 @@ type Call struct {
 	// does not count among those that run, and it is cancelled at the end of
 	// input.
 	Waits bool
+	// Progress is how often a client that wants to know is told that the call
+	// goes on, in whole seconds; 0: never.
+	Progress time.Duration
 	// Key, if not empty, makes calls of the same key run one after another, in
 	// the order of arrival.
 	Key string
