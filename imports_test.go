@@ -32,7 +32,7 @@ var mayImport = map[string]string{
 	"probe":         "fakeherdr envelope contract",
 
 	// The parts of mesh stand on each other, the lower ones further down.
-	"mesh/fault": "",
+	"mesh/fault": "herdrcli",
 
 	"mcp": "jsonrpc",
 

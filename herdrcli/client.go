@@ -130,6 +130,16 @@ func (c *Client) For(tool string) *Client {
 	return &d
 }
 
+// At returns the client for the server at another socket.
+func (c *Client) At(socket string) *Client {
+	d := *c
+	d.env = append(slices.DeleteFunc(slices.Clone(c.env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == "HERDR_SOCKET_PATH" || name == "HERDR_SESSION"
+	}), "HERDR_SOCKET_PATH="+socket)
+	return &d
+}
+
 // Binary returns the absolute path of the program that is run now. The error is
 // an ErrBinary.
 func (c *Client) Binary() (string, error) {

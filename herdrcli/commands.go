@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 )
 
@@ -16,11 +17,29 @@ type Agent struct {
 	PaneID      string `json:"pane_id"`
 	WorkspaceID string `json:"workspace_id"`
 	TerminalID  string `json:"terminal_id"`
+	Cwd         string `json:"cwd"`
 
 	// Changes counts changes of the state, as the JSON value that it is. Older
 	// versions have none.
 	Changes Raw     `json:"state_change_seq"`
 	Session Session `json:"agent_session"`
+	// Cursor is Changes as the number that it is in newer versions, or 0. One
+	// counter of the server feeds all agents: it only grows, but not by one.
+	Cursor int64 `json:"-"`
+}
+
+// UnmarshalJSON reads Herdr's record.
+func (a *Agent) UnmarshalJSON(record []byte) error {
+	type plain Agent
+	var p plain
+	if err := json.Unmarshal(record, &p); err != nil {
+		return err
+	}
+	*a = Agent(p)
+	if n, err := strconv.ParseInt(string(a.Changes), 10, 64); err == nil {
+		a.Cursor = n
+	}
+	return nil
 }
 
 // Raw is a JSON value as it stands in Herdr's answer, whatever its type.
@@ -54,7 +73,8 @@ func (s *Session) UnmarshalJSON(value []byte) error {
 
 // A Pane is Herdr's record of a pane, as far as it is needed here.
 type Pane struct {
-	ID string `json:"pane_id"`
+	ID         string `json:"pane_id"`
+	TerminalID string `json:"terminal_id"`
 }
 
 // answer is the "result" of a call that went well.

@@ -22,7 +22,8 @@ func TestCommands(t *testing.T) {
 	}
 	lead, reviewer := w.Pane("w1:p1"), w.Pane("w1:p2")
 	record := func(p *fakeherdr.Pane) Agent {
-		return Agent{Name: p.Agent.Name, Kind: p.Agent.Kind, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal, Changes: Raw(strconv.Itoa(p.Agent.StateChangeSeq))}
+		return Agent{Name: p.Agent.Name, Kind: p.Agent.Kind, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal,
+			Cwd: p.Cwd, Changes: Raw(strconv.Itoa(p.Agent.StateChangeSeq)), Cursor: int64(p.Agent.StateChangeSeq)}
 	}
 	ctx := t.Context()
 
@@ -55,7 +56,7 @@ func TestCommands(t *testing.T) {
 	if err := c.AgentSendKeys(ctx, "reviewer", "nosuchkey"); Code(err) != "invalid_key" {
 		t.Errorf("AgentSendKeys with no such key: %v", err)
 	}
-	if got, err := c.PaneGet(ctx, "w1:p4"); err != nil || got != (Pane{"w1:p4"}) {
+	if got, err := c.PaneGet(ctx, "w1:p4"); err != nil || got != (Pane{"w1:p4", w.Pane("w1:p4").Terminal}) {
 		t.Errorf("PaneGet: %+v, %v", got, err)
 	}
 	if err := c.PaneClose(ctx, "w1:p4"); err != nil {
@@ -259,6 +260,7 @@ func TestAgentSession(t *testing.T) {
 	for raw, want := range map[string]Agent{
 		`{}`: {},
 		`{"agent_session":"x","state_change_seq":"x"}`:           {Changes: `"x"`},
+		`{"state_change_seq":7}`:                                 {Changes: "7", Cursor: 7},
 		`{"agent_session":{"source":1},"state_change_seq":null}`: {Changes: "null"},
 		`{"agent_session":{"value":"v","new":1},"state_change_seq":18446744073709551615}`: {
 			Session: Session{Value: "v"}, Changes: "18446744073709551615"},

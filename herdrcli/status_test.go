@@ -69,6 +69,23 @@ func TestStatusOfNoServer(t *testing.T) {
 	}
 }
 
+// Another socket is another server: the scene has one at its own alone.
+func TestAt(t *testing.T) {
+	t.Parallel()
+	s, c := newScene(t, Options{})
+	own, err := c.Status(t.Context())
+	if err != nil || !own.Server.Running {
+		t.Fatalf("%+v, %v", own, err)
+	}
+	other, err := c.At(s.Dir() + "/other.sock").Status(t.Context())
+	if err != nil || other.Server.Running || other.Server.Socket != s.Dir()+"/other.sock" {
+		t.Errorf("the other one: %+v, %v", other, err)
+	}
+	if again, err := c.At(own.Server.Socket).Status(t.Context()); err != nil || !again.Server.Running {
+		t.Errorf("the own one: %+v, %v", again, err)
+	}
+}
+
 func TestStatusDecoding(t *testing.T) {
 	t.Parallel()
 	version := func(ctx context.Context, c *Client) error { _, err := c.Version(ctx); return err }
