@@ -25,13 +25,14 @@ var mayImport = map[string]string{
 
 	"link":          "mcp envelope contract herdrcli",
 	"control":       "mcp herdrcli",
-	"mesh":          "mcp herdrcli mesh/fault",
+	"mesh":          "mcp herdrcli mesh/fault mesh/watch",
 	"response":      "mcp herdrcli",
 	"orchestration": "mcp contract herdrcli",
 	"hosts":         "adapters contract herdrcli",
 	"probe":         "fakeherdr envelope contract",
 
 	// The parts of mesh stand on each other, the lower ones further down.
+	"mesh/watch": "herdrcli",
 	"mesh/fault": "herdrcli",
 
 	"mcp": "jsonrpc",
