@@ -219,7 +219,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"HERDR_LINK_OFF", "HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT", "HERDR_LINK_LOG",
-		"HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS"} {
+		"HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS", "HERDR_MESH_STATE_DIR"} {
 		if !strings.Contains(overview, name) {
 			t.Errorf("the overview lacks %s", name)
 		}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"herdr-link/herdrcli"
 	"herdr-link/link"
 	"herdr-link/mcp"
+	"herdr-link/mesh"
 )
 
 // A config is what flags and environment say, checked.
@@ -26,6 +29,7 @@ type config struct {
 	toolsets []string
 	ceiling  time.Duration // of control's commands; 0: none
 	reader   readerFlags   // of response
+	state    string        // root of mesh's records
 	eager    bool
 	noClose  bool
 	modern   bool
@@ -35,7 +39,7 @@ type config struct {
 func (c *config) has(toolset string) bool { return slices.Contains(c.toolsets, toolset) }
 
 // toolsets are all that there are.
-var toolsets = []string{"link", "control", "response"}
+var toolsets = []string{"link", "control", "response", "mesh"}
 
 // options are the flags that have a say in the config.
 type options struct {
@@ -88,6 +92,11 @@ func configure(p *Process, o options) (*config, error) {
 	if err := c.reader.check(); err != nil {
 		return nil, err
 	}
+	if c.has("mesh") {
+		if c.state, err = c.meshState(); err != nil {
+			return nil, err
+		}
+	}
 	c.log = openLog(c.getenv("HERDR_LINK_LOG"), p.Stdout, p.Stderr)
 	return c, nil
 }
@@ -107,6 +116,21 @@ func cliTimeout(getenv func(string) string) (time.Duration, error) {
 		return time.Duration(ms) * time.Millisecond, nil
 	}
 	return 0, nil
+}
+
+// meshState says where mesh keeps its records, or why mesh cannot be on.
+func (c *config) meshState() (string, error) {
+	if runtime.GOOS == "windows" {
+		return "", usagef("PLATFORM_UNSUPPORTED: the toolset mesh is for Linux and macOS")
+	}
+	if c.has("control") {
+		return "", usagef("the toolsets control and mesh exclude each other: leave one out")
+	}
+	dir := or(c.getenv("HERDR_MESH_STATE_DIR"), filepath.Join(c.getenv("HOME"), ".local", "state", "herdr-mesh"))
+	if !filepath.IsAbs(dir) {
+		return "", usagef("HERDR_MESH_STATE_DIR must be an absolute path, not %.64q", dir)
+	}
+	return dir, nil
 }
 
 // lookup is os.Getenv for that environment; the last one of a name counts.
@@ -205,6 +229,17 @@ func (c *config) control(p *Process) *control.Control {
 	})
 }
 
+// mesh makes the toolset of that name for this process.
+func (c *config) mesh(p *Process) *mesh.Mesh {
+	return mesh.New(mesh.Options{
+		Herdr: herdrcli.New(herdrcli.Options{
+			Bin: c.getenv("HERDR_BIN_PATH"), Path: c.getenv("PATH"), Environ: p.Environ, Timeout: c.timeout,
+		}),
+		Log:   c.log,
+		State: c.state,
+	})
+}
+
 func locks() *herdrcli.Locks {
 	home, _ := os.UserHomeDir() // none: no lock can be made
 	return herdrcli.NewLocks(home)
@@ -220,6 +255,9 @@ func (c *config) tools(p *Process, core *link.Link) (all []mcp.Tool) {
 	}
 	if c.has("response") {
 		all = append(all, c.answers(p).Tools()...)
+	}
+	if c.has("mesh") {
+		all = append(all, c.mesh(p).Tools()...)
 	}
 	return all
 }

@@ -174,13 +174,13 @@ func (d *doctor) settings(group string) time.Duration {
 	var set, wrong []string
 	var timeout time.Duration
 	for _, name := range []string{"HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT",
-		"HERDR_LINK_CLI_TIMEOUT_MS", "DSH_HERDR_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "DSH_HERDR_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS"} {
+		"HERDR_LINK_CLI_TIMEOUT_MS", "DSH_HERDR_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "DSH_HERDR_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS", "HERDR_MESH_STATE_DIR"} {
 		if d.getenv(name) == "" {
 			continue
 		}
 		set = append(set, name+"="+d.getenv(name))
 		environ := []string{name + "=" + d.getenv(name)}
-		if strings.HasSuffix(name, "_CLI_TIMEOUT_MS") { // counts with control only
+		if strings.HasSuffix(name, "_CLI_TIMEOUT_MS") || name == "HERDR_MESH_STATE_DIR" { // count with their toolset only
 			environ = append(environ, "HERDR_LINK_TOOLSETS="+d.getenv("HERDR_LINK_TOOLSETS"))
 		}
 		c, err := configure(&Process{Environ: environ}, options{})

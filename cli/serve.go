@@ -37,7 +37,7 @@ It offers one small tool, herdr_link, until that is called.
   --eager               offer all tools at once, for hosts that never list them again
   --no-gateway-close    herdr_link does not close; herdr_link_close does
   --era 2026-07-28      serve that stateless MCP version, too
-  --toolsets LIST       toolsets to offer, with commas between them: link (the default), control, response
+  --toolsets LIST       toolsets to offer, with commas between them: link (the default), control, response, mesh
 ` + readerHelp,
 		flags: serverFlags(&o),
 		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {

@@ -9,11 +9,12 @@ import (
 type Call struct {
 	At    time.Time // when it began, before it did anything
 	PID   int
-	Args  []string // whole, without argv[0]; bytes that are no UTF-8 are lost
-	Done  bool     // it came to its end: not killed, not hanging, not running
-	Exit  int      // its exit status if Done, otherwise -1
-	Waits bool     // it has begun to wait for the world to change
-	Child int      // pid of the grandchild that a fault left behind, or 0
+	Args  []string  // whole, without argv[0]; bytes that are no UTF-8 are lost
+	Done  bool      // it came to its end: not killed, not hanging, not running
+	Exit  int       // its exit status if Done, otherwise -1
+	Ended time.Time // when it was, if Done
+	Waits bool      // it has begun to wait for the world to change
+	Child int       // pid of the grandchild that a fault left behind, or 0
 }
 
 // A note is a line of the journal: the begin, the wait, the child or the end of a
@@ -51,7 +52,7 @@ func (s *Scene) Calls() ([]Call, error) {
 			calls[latest[n.PID]].Child = n.Child
 		case n.Exit != nil:
 			c := &calls[latest[n.PID]]
-			c.Done, c.Exit = true, *n.Exit
+			c.Done, c.Exit, c.Ended = true, *n.Exit, n.At
 		}
 	}
 	return calls, nil

@@ -35,6 +35,24 @@ func (c *Client) Exec(ctx context.Context, timeout time.Duration, argv ...string
 	}
 }
 
+// Failure returns an outcome that is none of success as the *Error of a typed
+// call of that command, or nil: herdr exited with 0, whatever it printed.
+func (o *Outcome) Failure(command string) error {
+	e := &Error{Command: command, Exit: o.Exit, Started: o.Started, Err: o.Err}
+	switch {
+	case o.Err != nil:
+		return e
+	case o.Exit == 0:
+		return nil
+	case o.Exit == 1:
+		e.Code = errorCode(o.Stderr)
+	}
+	if e.Err = ErrOutput; e.Code != "" {
+		e.Err = ErrRefused
+	}
+	return e
+}
+
 // A Program is another one than herdr, to be run in the same way: argv only,
 // bounded, in a process group of its own.
 type Program struct {

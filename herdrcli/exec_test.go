@@ -121,6 +121,34 @@ func TestExecReserved(t *testing.T) {
 	}
 }
 
+func TestFailure(t *testing.T) {
+	t.Parallel()
+	code := []byte(`{"error":{"code":"agent_not_found","message":"x"},"id":"cli:agent:get"}`)
+	for name, test := range map[string]struct {
+		out  Outcome
+		err  error
+		code string
+	}{
+		"well":             {Outcome{Exit: 0, Stderr: code}, nil, ""},
+		"refused":          {Outcome{Exit: 1, Stderr: code}, ErrRefused, "agent_not_found"},
+		"without a code":   {Outcome{Exit: 1, Stderr: []byte("Error: Os {}")}, ErrOutput, ""},
+		"usage":            {Outcome{Exit: 2, Stderr: code}, ErrOutput, ""},
+		"killed":           {Outcome{Exit: -1}, ErrOutput, ""},
+		"not by itself":    {Outcome{Exit: -1, Err: ErrTimeout, Stderr: code}, ErrTimeout, ""},
+		"killed too late":  {Outcome{Exit: 0, Err: ErrTooMuch}, ErrTooMuch, ""},
+		"told to end":      {Outcome{Exit: 1, Err: context.Canceled, Stderr: code}, context.Canceled, ""},
+		"and has acted":    {Outcome{Exit: 1, Started: true}, ErrOutput, ""},
+		"and has not even": {Outcome{Exit: -1, Err: ErrNotFound}, ErrNotFound, ""},
+	} {
+		err := test.out.Failure("agent get")
+		var e *Error
+		if !errors.Is(err, test.err) || Code(err) != test.code ||
+			err != nil && (!errors.As(err, &e) || e.Command != "agent get" || e.Exit != test.out.Exit || e.Started != test.out.Started) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // program is this binary in that role, as a program that writes to a file.
 func program(t *testing.T, name string, vars ...string) (Program, func() string) {
 	t.Helper()

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"time"
 )
 
@@ -92,7 +92,7 @@ func (c *Call) limit() time.Duration { return cmp.Or(c.Time, callTime) }
 
 // errEnded is why a call is cancelled that has no time left after the end of
 // input.
-var errEnded = errors.New("the input has ended")
+var errEnded = fmt.Errorf("the input has ended: %w", context.Canceled)
 
 // A Result is what the model sees of a call.
 type Result struct {

@@ -1,0 +1,76 @@
+package mesh
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"herdr-link/herdrcli"
+	"herdr-link/mcp"
+	"herdr-link/mesh/fault"
+)
+
+const (
+	// around is what a wait may take beside its own time: its turn, and the
+	// commands behind it.
+	around = 45 * time.Second
+	// telling is how often a client is told that a wait goes on.
+	telling = 15 * time.Second
+)
+
+// A call is one call of a tool, with its arguments checked.
+type call struct {
+	*Mesh
+	tool *tool
+	args mcp.Values
+}
+
+// begin is a call of the tool. What breaks a rule is refused at once.
+func (m *Mesh) begin(t *tool, schema *mcp.Schema, args mcp.Args) mcp.Call {
+	values, err := schema.Read(args)
+	if err != nil {
+		return mcp.Call{Result: failed(invalid("argument %v", err))}
+	}
+	c := &call{m, t, values}
+	if f := c.check(); f != nil {
+		return mcp.Call{Result: failed(f)}
+	}
+	made := mcp.Call{Run: func(ctx context.Context) *mcp.Result {
+		answer, err := t.run(ctx, c)
+		if err != nil {
+			return failed(fault.Herdr(err))
+		}
+		return succeeded(answer)
+	}}
+	if t.waits {
+		made.Waits, made.Time, made.Progress = true, c.timeout()+around, telling
+	}
+	return made
+}
+
+func invalid(format string, args ...any) *fault.Fault {
+	return fault.New("INVALID_ARGUMENT", format, args...)
+}
+
+// check holds the arguments to what a schema cannot say.
+func (c *call) check() *fault.Fault {
+	for _, a := range c.tool.args {
+		if herdrcli.Reserved(c.args.Text(a.Name)) {
+			return invalid("argument %s must not be, nor begin as, --session, --remote, --remote-keybindings or --handoff: "+
+				"herdr takes these for options of its own", a.Name)
+		}
+	}
+	var seen []string
+	for i, target := range c.targets() {
+		if slices.Contains(seen, target.target) {
+			return invalid("argument targets[%d].target must not be there twice", i)
+		}
+		seen = append(seen, target.target)
+	}
+	return nil
+}
+
+// timeout is how long the caller wants to wait.
+func (c *call) timeout() time.Duration {
+	return time.Duration(c.args.Int(argTimeout)) * time.Millisecond
+}

@@ -1,0 +1,57 @@
+// Package mesh is the opt-in toolset of that name: tools with which one agent
+// observes the others, waits for them and coordinates them, and which promise
+// that nothing is typed, closed or run without a lease.
+//
+// What it has today reads and waits. Its operations on records stand in
+// packages below this one.
+package mesh
+
+import (
+	"log/slog"
+
+	"herdr-link/herdrcli"
+	"herdr-link/mcp"
+	"herdr-link/mesh/watch"
+)
+
+// Options say how the toolset reaches Herdr and where its records are.
+type Options struct {
+	Herdr *herdrcli.Client
+	Log   *slog.Logger // a record a command; never argv, arguments or output
+	State string       // root of the records, absolute
+}
+
+// A Mesh is the toolset in one process. Its methods may be used by many
+// goroutines.
+type Mesh struct {
+	herdr   *herdrcli.Client
+	log     *slog.Logger
+	watcher *watch.Watcher
+}
+
+// New returns the toolset. It works outside of Herdr, too.
+func New(o Options) *Mesh {
+	m := &Mesh{herdr: o.Herdr, log: o.Log}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	m.watcher = watch.New(m.agents)
+	return m
+}
+
+// Tools returns the tools, in the order of the table.
+func (m *Mesh) Tools() []mcp.Tool {
+	rows := table()
+	all := make([]mcp.Tool, len(rows))
+	for i := range rows {
+		t := &rows[i]
+		schema := t.schema()
+		all[i] = mcp.Tool{
+			Name: t.name, Title: t.title, Description: t.description,
+			InputSchema: schema.JSON(), Annotations: t.hints.annotations(),
+			Refuse: func(problem string) *mcp.Result { return failed(invalid("%s", problem)) },
+			Begin:  func(_ *mcp.Session, args mcp.Args) mcp.Call { return m.begin(t, &schema, args) },
+		}
+	}
+	return all
+}

@@ -1,0 +1,114 @@
+package mesh
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"herdr-link/mcp"
+)
+
+var update = flag.Bool("update", false, "write the golden files and docs/mesh.md")
+
+// What a model sees is always a diff.
+func TestList(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26", mcp.Latest} {
+		var all []any
+		for _, tool := range New(Options{}).Tools() {
+			all = append(all, tool.Describe(version))
+		}
+		got, err := json.MarshalIndent(all, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, filepath.Join("testdata", "tools-"+version+".json"), append(got, '\n'))
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s is not what the table says; go test ./mesh -update writes it", file)
+	}
+}
+
+func TestTable(t *testing.T) {
+	for _, row := range table() {
+		if n := utf8.RuneCountInString(row.description); n == 0 || n > 180 {
+			t.Errorf("%s: a description of %d characters", row.name, n)
+		}
+		if row.run == nil || !slices.Contains([]hints{"RI", "D", "I", "DI", ""}, row.hints) {
+			t.Errorf("%s: hints %q, or nothing to run", row.name, row.hints)
+		}
+		positional := true
+		for _, a := range row.args {
+			if a.Valid != nil && a.Rule == "" {
+				t.Errorf("%s: %s has no rule", row.name, a.Name)
+			}
+			if alone := a.flag == "" && a.Name != argRegex; row.command == "" || alone == positional {
+				continue
+			} else if positional = alone; alone {
+				t.Errorf("%s: %s stands behind an option", row.name, a.Name)
+			}
+		}
+		timed := slices.ContainsFunc(row.args, func(a argument) bool { return a.Name == argTimeout })
+		if row.waits != timed {
+			t.Errorf("%s: what waits has a time", row.name)
+		}
+	}
+}
+
+func TestArgv(t *testing.T) {
+	rows := table()
+	for _, test := range []struct{ tool, args, argv string }{
+		{"herdr_agent_list", `{}`, "agent list"},
+		{"herdr_agent_get", `{"target":"reviewer"}`, "agent get reviewer"},
+		{"herdr_agent_get", `{"target":"w1:p2"}`, "agent get w1:p2"},
+		{"herdr_agent_read", `{"target":"reviewer"}`, "agent read reviewer --source visible --lines 200 --format text"},
+		{"herdr_agent_read", `{"target":"reviewer","source":"recent-unwrapped","lines":1000}`, "agent read reviewer --source recent-unwrapped --lines 1000 --format text"},
+		{"herdr_agent_wait", `{"target":"reviewer","status":"working"}`, "agent wait reviewer --until working --timeout 45000"},
+		{"herdr_agent_wait", `{"target":"reviewer","status":"idle","timeout_ms":1}`, "agent wait reviewer --until idle --until done --timeout 1"},
+		{"herdr_agent_wait", `{"target":"reviewer","status":"done","timeout_ms":600000}`, "agent wait reviewer --until idle --until done --timeout 600000"},
+		{"herdr_wait_output", `{"pane_id":"w1:p2","match":"a b"}`, "pane wait-output w1:p2 --match a b --timeout 45000"},
+		{"herdr_wait_output", `{"pane_id":"w1:p2","match":"a.b","regex":true,"source":"visible"}`, "pane wait-output w1:p2 --regex a.b --source visible --timeout 45000"},
+		{"herdr_wait_output", `{"pane_id":"w1:p2","match":"--x","regex":false}`, "pane wait-output w1:p2 --match --x --timeout 45000"},
+		{"herdr_session_list", `{}`, "session list --json"},
+		{"herdr_pane_list", `{}`, "pane list"},
+		{"herdr_pane_list", `{"workspace":"w1"}`, "pane list --workspace w1"},
+		{"herdr_pane_get", `{"pane_id":"w1:p2"}`, "pane get w1:p2"},
+		{"herdr_pane_read", `{"pane_id":"w1:p2","source":"recent"}`, "pane read w1:p2 --source recent --lines 200 --format text"},
+		{"herdr_tab_list", `{"workspace":"w1"}`, "tab list --workspace w1"},
+		{"herdr_tab_get", `{"tab_id":"w1:t1"}`, "tab get w1:t1"},
+		{"herdr_workspace_list", `{}`, "workspace list"},
+		{"herdr_workspace_get", `{"workspace_id":"w1"}`, "workspace get w1"},
+		{"herdr_integration_status", `{}`, "integration status"},
+		{"herdr_integration_status", `{"outdated_only":false}`, "integration status"},
+		{"herdr_integration_status", `{"outdated_only":true}`, "integration status --outdated-only"},
+	} {
+		row := &rows[slices.IndexFunc(rows, func(row tool) bool { return row.name == test.tool })]
+		args, problem := mcp.ReadArgs([]byte(test.args))
+		schema := row.schema()
+		v, err := schema.Read(args)
+		if err != nil || problem != "" {
+			t.Errorf("%s %s: %v %s", test.tool, test.args, err, problem)
+			continue
+		}
+		if got := strings.Join(row.argv(v), " "); got != test.argv {
+			t.Errorf("%s %s: %s, want %s", test.tool, test.args, got, test.argv)
+		}
+	}
+}
