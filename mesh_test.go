@@ -397,6 +397,14 @@ func TestMeshFaults(t *testing.T) {
 		t.Errorf("%s", m.StructuredContent)
 	}
 	change(t, s, func(w *fakeherdr.World) { w.Faults = nil })
+	// A wait has its own time, and two seconds more.
+	h.refuses("WAIT_TIMEOUT", "herdr_agent_wait", `{"target":"reviewer","status":"blocked","timeout_ms":1500}`)
+	fault(t, s, fakeherdr.Hang, "agent", "wait")
+	begun := time.Now()
+	if h.refuses("HERDR_TIMEOUT", "herdr_agent_wait", `{"target":"reviewer","status":"blocked","timeout_ms":1}`); time.Since(begun) < 2*time.Second {
+		t.Errorf("given up after %v", time.Since(begun))
+	}
+	change(t, s, func(w *fakeherdr.World) { w.Faults = nil })
 	for name, vars := range map[string][]string{
 		"nowhere":  {"PATH=" + t.TempDir(), "HERDR_BIN_PATH="},
 		"relative": {"PATH=" + s.Dir(), "HERDR_BIN_PATH=herdr"},
@@ -560,9 +568,19 @@ func TestMeshGoesOn(t *testing.T) {
 	if a, output := settledAs(t, h.meshed(id)); a.StateChangeSeq != done || output != "second\n" {
 		t.Errorf("%+v, %q", a, output)
 	}
-	// A look at its tab while it is read changes nothing that counts.
+	// A whole turn while it is read: it is read again.
 	slow(1)
 	before := len(commands(t, s, "agent", "read"))
+	id = h.begin("herdr_agent_wait_settled", `{"target":"reviewer"}`)
+	awaitCalls(t, s, before+1, "agent", "read")
+	setStatus(t, s, "w1:p2", fakeherdr.Working)
+	done = setStatus(t, s, "w1:p2", fakeherdr.Done)
+	if a, _ := settledAs(t, h.meshed(id)); a.StateChangeSeq != done || len(commands(t, s, "agent", "read")) != before+2 {
+		t.Errorf("%+v, read once", a)
+	}
+	// A look at its tab while it is read changes nothing that counts.
+	slow(1)
+	before = len(commands(t, s, "agent", "read"))
 	id = h.begin("herdr_agent_wait_settled", `{"target":"reviewer"}`)
 	awaitCalls(t, s, before+1, "agent", "read")
 	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p2").Agent.Status = fakeherdr.Idle })
@@ -640,7 +658,15 @@ func TestMeshAny(t *testing.T) {
 	if m := refusal(t, h.meshed(id), "AGENT_NOT_FOUND"); !strings.Contains(m.fault.Message, "nobody") {
 		t.Errorf("the first failure: %s", m.text())
 	}
-	m := h.refuses("WAIT_TIMEOUT", "herdr_agent_wait_any", `{"targets":[{"target":"a2"},{"target":"nobody"},{"target":"a3","after_seq":1}],"timeout_ms":600}`)
+	id = h.begin("herdr_agent_wait_any", `{"targets":[{"target":"later"},{"target":"a2"},{"target":"a4"}]}`)
+	polled(t, s, 2)
+	change(t, s, func(w *fakeherdr.World) { w.AddPane("w1", "claude", "later") }) // it was not there when it counted
+	polled(t, s, 2)
+	setStatus(t, s, panes[4], fakeherdr.Idle)
+	if a, _ := settledAs(t, h.meshed(id)); a.Target != "a4" {
+		t.Errorf("%+v", a)
+	}
+	m := h.refuses("WAIT_TIMEOUT", "herdr_agent_wait_any", `{"targets":[{"target":"a2"},{"target":"nobody"},{"target":"a5","after_seq":999},{"target":"a3","after_seq":1}],"timeout_ms":600}`)
 	var last []meshAgent
 	if json.Unmarshal(m.fault.Details["last"], &last) != nil || len(last) != 2 || last[0].Target != "a2" || last[1].Target != "a3" {
 		t.Errorf("%s", m.StructuredContent)
@@ -705,10 +731,15 @@ func TestMeshFailingHerdr(t *testing.T) {
 	down(3)
 	h.refuses("HERDR_SERVER_DOWN", "herdr_agent_wait_settled", `{"target":"reviewer"}`)
 	h.answers("herdr_agent_wait_settled", `{"target":"reviewer"}`)
-	change(t, s, func(w *fakeherdr.World) {
-		w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Shape, Match: []string{"agent", "list"}, Text: `{"result":{"agents":[{"pane_id":"w1:p2","state_change_seq":1}]}}`}}
-	})
-	h.refuses("HERDR_BAD_OUTPUT", "herdr_agent_wait_settled", `{"target":"reviewer"}`)
+	for _, agent := range []string{
+		`{"pane_id":"w1:p2","agent_status":"idle"}`, `{"terminal_id":"t","agent_status":"idle"}`, `{"pane_id":"w1:p2","terminal_id":"t"}`,
+		`{"pane_id":"w1:p2","terminal_id":"t","agent_status":"idle","state_change_seq":"1"}`,
+	} {
+		change(t, s, func(w *fakeherdr.World) {
+			w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Shape, Match: []string{"agent", "list"}, Text: `{"result":{"agents":[` + agent + `]}}`}}
+		})
+		h.refuses("HERDR_BAD_OUTPUT", "herdr_agent_wait_settled", `{"target":"w1:p2"}`)
+	}
 	change(t, s, func(w *fakeherdr.World) {
 		w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Down, Match: []string{"agent", "read"}}}
 	})

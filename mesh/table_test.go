@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"herdr-link/mcp"
@@ -54,15 +55,19 @@ func TestTable(t *testing.T) {
 		if row.run == nil || !slices.Contains([]hints{"RI", "D", "I", "DI", ""}, row.hints) {
 			t.Errorf("%s: hints %q, or nothing to run", row.name, row.hints)
 		}
-		positional := true
+		options := false
 		for _, a := range row.args {
 			if a.Valid != nil && a.Rule == "" {
 				t.Errorf("%s: %s has no rule", row.name, a.Name)
 			}
-			if alone := a.flag == "" && a.Name != argRegex; row.command == "" || alone == positional {
+			if row.command == "" || a.Name == argRegex { // not an element of argv
 				continue
-			} else if positional = alone; alone {
+			}
+			if options = options || a.flag != ""; options && a.flag == "" {
 				t.Errorf("%s: %s stands behind an option", row.name, a.Name)
+			}
+			if !a.Required && a.flag == "" {
+				t.Errorf("%s: %s stands alone and may be missing", row.name, a.Name)
 			}
 		}
 		timed := slices.ContainsFunc(row.args, func(a argument) bool { return a.Name == argTimeout })
@@ -109,6 +114,25 @@ func TestArgv(t *testing.T) {
 		}
 		if got := strings.Join(row.argv(v), " "); got != test.argv {
 			t.Errorf("%s %s: %s, want %s", test.tool, test.args, got, test.argv)
+		}
+	}
+}
+
+// What may wait for ever takes nobody's place, and the client hears of it.
+func TestWaits(t *testing.T) {
+	for _, tool := range New(Options{}).Tools() {
+		args := map[string]string{
+			"herdr_agent_wait":         `{"target":"a","status":"idle","timeout_ms":600000}`,
+			"herdr_agent_wait_settled": `{"target":"a","timeout_ms":600000}`,
+			"herdr_agent_wait_any":     `{"targets":[{"target":"a"}],"timeout_ms":600000}`,
+			"herdr_wait_output":        `{"pane_id":"w1:p1","match":"x","timeout_ms":600000}`,
+		}[tool.Name]
+		if args == "" {
+			continue
+		}
+		read, _ := mcp.ReadArgs([]byte(args))
+		if c := tool.Begin(nil, read); c.Run == nil || !c.Waits || c.Time <= 10*time.Minute || c.Progress != 15*time.Second {
+			t.Errorf("%s: %+v", tool.Name, c)
 		}
 	}
 }
