@@ -210,6 +210,47 @@ func BenchmarkControl(b *testing.B) {
 	}
 }
 
+// BenchmarkMeshWaits: how many herdr run per poll while targets are waited for,
+// each in a call of its own and all in one more. It is a number, not a time: one,
+// whether there is one target or are 16.
+func BenchmarkMeshWaits(b *testing.B) {
+	if runtime.GOOS == "windows" {
+		b.Skip("mesh is not for Windows")
+	}
+	const polls = 8
+	for _, targets := range []int{1, 16} {
+		b.Run(fmt.Sprintf("%d targets", targets), func(b *testing.B) {
+			s, names := crowd(b, 16)
+			change(b, s, func(w *fakeherdr.World) {
+				for _, p := range w.Panes {
+					if p.Agent != nil {
+						p.Agent.Status = fakeherdr.Working
+					}
+				}
+			})
+			h := start(b, inPane(b, s, "w1:p1", "HERDR_LINK_OFF=1"), "--toolsets", "mesh")
+			h.initialize("2025-11-25")
+			for b.Loop() {
+				var list []string
+				for _, name := range names[:targets] {
+					list = append(list, `{"target":"`+name+`"}`)
+					h.begin("herdr_agent_wait_settled", `{"target":"`+name+`","timeout_ms":600000}`)
+				}
+				h.begin("herdr_agent_wait_any", `{"targets":[`+strings.Join(list, ",")+`],"timeout_ms":600000}`)
+				awaitCalls(b, s, 4, "agent", "list") // all have joined
+				before, begun := len(commands(b, s)), time.Now()
+				time.Sleep(polls*meshPoll + meshPoll/2)
+				calls := float64(len(commands(b, s)) - before)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(calls/float64(time.Since(begun)/meshPoll), "herdr/poll")
+			}
+		})
+	}
+}
+
+// meshPoll is the time between two looks of mesh's watcher in the first 10 s.
+const meshPoll = 250 * time.Millisecond
+
 // report2 measures calls that begin starts, to the arrival of their answers,
 // against the floor. (What a host does with an answer is not the server's time.)
 func report2(b *testing.B, h *host, begin func(int) string, floor func(int)) {

@@ -2,8 +2,7 @@
 // observes the others, waits for them and coordinates them, and which promise
 // that nothing is typed, closed or run without a lease.
 //
-// What it has today reads and waits. Its operations on records stand in
-// packages below this one.
+// What it has today reads and waits.
 package mesh
 
 import (
