@@ -732,7 +732,8 @@ func TestMeshFailingHerdr(t *testing.T) {
 	h.refuses("HERDR_SERVER_DOWN", "herdr_agent_wait_settled", `{"target":"reviewer"}`)
 	h.answers("herdr_agent_wait_settled", `{"target":"reviewer"}`)
 	for _, agent := range []string{
-		`{"pane_id":"w1:p2","agent_status":"idle"}`, `{"terminal_id":"t","agent_status":"idle"}`, `{"pane_id":"w1:p2","terminal_id":"t"}`,
+		`{"pane_id":"w1:p2","agent_status":"idle","state_change_seq":1}`, `{"terminal_id":"t","agent_status":"idle","state_change_seq":1}`,
+		`{"pane_id":"w1:p2","terminal_id":"t","state_change_seq":1}`, `{"pane_id":"w1:p2","terminal_id":"t","agent_status":"idle"}`,
 		`{"pane_id":"w1:p2","terminal_id":"t","agent_status":"idle","state_change_seq":"1"}`,
 	} {
 		change(t, s, func(w *fakeherdr.World) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (m *Mesh) agents(ctx context.Context) ([]herdrcli.Agent, error) {
 		return nil, badOutput("agent list")
 	}
 	for _, a := range list {
-		if a.PaneID == "" || a.TerminalID == "" || a.Status == "" {
+		if _, err := strconv.ParseInt(string(a.Changes), 10, 64); err != nil || a.PaneID == "" || a.TerminalID == "" || a.Status == "" {
 			return nil, badOutput("agent list")
 		}
 	}
