@@ -346,7 +346,7 @@ func TestMeshRefuses(t *testing.T) {
 func TestMeshFaults(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	h := coordinate(t, s, "w1:p1", "HERDR_LINK_TIMEOUT=1s")
+	h := coordinate(t, s, "w1:p1", "HERDR_LINK_TIMEOUT=2s")
 	for _, test := range []struct{ code, tool, args, of string }{
 		{"AGENT_NOT_FOUND", "herdr_agent_get", `{"target":"nobody"}`, "agent_not_found"},
 		{"AGENT_NOT_FOUND", "herdr_agent_read", `{"target":"w1:p4"}`, "agent_not_found"},
@@ -398,7 +398,7 @@ func TestMeshFaults(t *testing.T) {
 	}
 	change(t, s, func(w *fakeherdr.World) { w.Faults = nil })
 	// A wait has its own time, and two seconds more.
-	h.refuses("WAIT_TIMEOUT", "herdr_agent_wait", `{"target":"reviewer","status":"blocked","timeout_ms":1500}`)
+	h.refuses("WAIT_TIMEOUT", "herdr_agent_wait", `{"target":"reviewer","status":"blocked","timeout_ms":2500}`)
 	fault(t, s, fakeherdr.Hang, "agent", "wait")
 	begun := time.Now()
 	if h.refuses("HERDR_TIMEOUT", "herdr_agent_wait", `{"target":"reviewer","status":"blocked","timeout_ms":1}`); time.Since(begun) < 2*time.Second {
@@ -462,7 +462,7 @@ func TestMeshSettled(t *testing.T) {
 	// What is looked at is idle, and its cursor the same: nothing new.
 	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p2").Agent.Status = fakeherdr.Idle })
 	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p2").Agent.StateChangeSeq = done })
-	m = h.refuses("WAIT_TIMEOUT", tool, fmt.Sprintf(`{"target":"reviewer","after_seq":%d,"timeout_ms":700}`, done))
+	m = h.refuses("WAIT_TIMEOUT", tool, fmt.Sprintf(`{"target":"reviewer","after_seq":%d,"timeout_ms":1500}`, done))
 	var last []meshAgent
 	if json.Unmarshal(m.fault.Details["last"], &last) != nil || len(last) != 1 || last[0].StateChangeSeq != done || last[0].Target != "reviewer" || !*m.fault.Retryable {
 		t.Errorf("%s", m.StructuredContent)
@@ -535,11 +535,14 @@ func TestMeshMoved(t *testing.T) {
 	h.answers("herdr_pane_get", `{"pane_id":"w1:p2"}`)
 
 	setStatus(t, s, pane, fakeherdr.Working)
-	id := h.begin("herdr_agent_wait_settled", `{"target":"reviewer"}`)
+	ids = []string{h.begin("herdr_agent_wait_settled", `{"target":"reviewer"}`), h.begin("herdr_agent_wait", `{"target":"reviewer","status":"blocked"}`)}
+	awaitCalls(t, s, 1, "agent", "wait")
 	polled(t, s, 2)
 	change(t, s, func(w *fakeherdr.World) { w.Pane(pane).Agent.Name = "other" })
-	refusal(t, h.meshed(id), "AGENT_NOT_FOUND")
-	id = h.begin("herdr_agent_wait_settled", `{"target":"other"}`)
+	for _, id := range ids {
+		refusal(t, h.meshed(id), "AGENT_NOT_FOUND")
+	}
+	id := h.begin("herdr_agent_wait_settled", `{"target":"other"}`)
 	polled(t, s, 2)
 	change(t, s, func(w *fakeherdr.World) { w.Pane(pane).Agent = nil }) // it has exited
 	refusal(t, h.meshed(id), "AGENT_NOT_FOUND")
@@ -553,7 +556,7 @@ func TestMeshGoesOn(t *testing.T) {
 	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p2").Text = []string{"first"} })
 	slow := func(n int) {
 		change(t, s, func(w *fakeherdr.World) {
-			w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Slow, Match: []string{"agent", "read"}, Delay: 700 * time.Millisecond, Left: n}}
+			w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Slow, Match: []string{"agent", "read"}, Delay: 1500 * time.Millisecond, Left: n}}
 		})
 	}
 	h := coordinate(t, s, "w1:p1")
@@ -642,8 +645,8 @@ func TestMeshAny(t *testing.T) {
 			t.Errorf("%q ran beside %q", c.Args, before.Args)
 		}
 	}
-	if reads := commands(t, s, "agent", "read"); len(reads) != 1 || len(calls) > 12 {
-		t.Errorf("%d calls, it read %q", len(calls), reads)
+	if reads := commands(t, s, "agent", "read"); len(reads) != 1 {
+		t.Errorf("it read %q", reads)
 	}
 
 	// One that fails is dropped; when all have failed, the first is told.
@@ -666,7 +669,7 @@ func TestMeshAny(t *testing.T) {
 	if a, _ := settledAs(t, h.meshed(id)); a.Target != "a4" {
 		t.Errorf("%+v", a)
 	}
-	m := h.refuses("WAIT_TIMEOUT", "herdr_agent_wait_any", `{"targets":[{"target":"a2"},{"target":"nobody"},{"target":"a5","after_seq":999},{"target":"a3","after_seq":1}],"timeout_ms":600}`)
+	m := h.refuses("WAIT_TIMEOUT", "herdr_agent_wait_any", `{"targets":[{"target":"a2"},{"target":"nobody"},{"target":"a5","after_seq":999},{"target":"a3","after_seq":1}],"timeout_ms":1500}`)
 	var last []meshAgent
 	if json.Unmarshal(m.fault.Details["last"], &last) != nil || len(last) != 2 || last[0].Target != "a2" || last[1].Target != "a3" {
 		t.Errorf("%s", m.StructuredContent)

@@ -61,7 +61,7 @@ func (t *target) look(agents []herdrcli.Agent) bool {
 		t.failed = fault.New("AGENT_NOT_FOUND", "%s is gone, or has another name or terminal now", t.target)
 	case now.Cursor < t.after:
 		t.last = now
-		t.failed = fault.New("CURSOR_REGRESSED", "the cursor of %s is below after_seq: the Herdr server was restarted since", t.target).
+		t.failed = fault.New("CURSOR_REGRESSED", "the cursor of %s is below after_seq: the Herdr server was restarted since, or it is not that agent's", t.target).
 			With("current", now.Cursor).With("after_seq", t.after)
 	default:
 		t.last = now
