@@ -244,6 +244,8 @@ func TestControlRefuses(t *testing.T) {
 	const prompt, run, text, begin, look = "herdr_agent_prompt", "herdr_pane_run", "herdr_pane_send_text", "herdr_agent_start", "herdr_pane_wait_output"
 	agent := func(more string) string { return `{"name":"a","kind":"pi","paneId":"w1:p4"` + more + `}` }
 	for _, test := range []struct{ code, tool, args, says string }{
+		{"invalid_argument", "herdr_tab_create", `[]`, "must be a JSON object"},
+		{"invalid_argument", "herdr_tab_create", `{"workspaceId":"w1","workspaceId":"w2"}`, "twice"},
 		{"invalid_argument", "herdr_tab_create", `{}`, "workspaceId is required"},
 		{"invalid_argument", "herdr_tab_create", `{"workspaceId":"w1","focus":true}`, `"focus" is no argument`},
 		{"invalid_argument", run, `{"paneId":"w1:p4","command":"ls","perview":true}`, `"perview" is no argument`},

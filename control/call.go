@@ -209,9 +209,12 @@ func (k *call) run(ctx context.Context) *result {
 	return k.act(ctx, uncertain)
 }
 
-func (k *call) refuse(code, message string) *result {
-	r := refuse("herdr "+k.t.command, code, message)
-	k.c.record(k.t, 0, r)
+func (k *call) refuse(code, message string) *result { return k.c.refused(k.t, code, message) }
+
+// refused is the result of a call that comes to nothing here.
+func (c *Control) refused(t *tool, code, message string) *result {
+	r := refuse("herdr "+t.command, code, message)
+	c.record(t, 0, r)
 	return r
 }
 

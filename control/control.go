@@ -79,7 +79,8 @@ func (c *Control) Tools() []mcp.Tool {
 		all[i] = mcp.Tool{
 			Name: t.name, Title: t.title, Description: t.description,
 			InputSchema: schema.JSON(), Annotations: t.class.annotations(),
-			Begin: func(_ *mcp.Session, args mcp.Args) mcp.Call { return c.begin(t, &schema, args) },
+			Begin:  func(_ *mcp.Session, args mcp.Args) mcp.Call { return c.begin(t, &schema, args) },
+			Refuse: func(problem string) *mcp.Result { return c.refused(t, "invalid_argument", problem).encode() },
 		}
 	}
 	return all
