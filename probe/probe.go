@@ -51,7 +51,7 @@ type Options struct {
 	Herdr   string   // path of a program that plays herdr: see fakeherdr.Role
 
 	Patience time.Duration // for each thing that must come; 0: 10 s
-	Limit    time.Duration // for all checks together; 0: 5 min
+	Limit    time.Duration // for all checks together; 0: 30 times Patience
 }
 
 // A Report counts the outcomes.
@@ -120,7 +120,7 @@ func (o *Options) defaults() {
 		o.Patience = 10 * time.Second
 	}
 	if o.Limit == 0 {
-		o.Limit = 5 * time.Minute
+		o.Limit = 30 * o.Patience
 	}
 }
 
