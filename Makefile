@@ -54,7 +54,7 @@ RELEASE   := GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOWORK=off GOAMD64=v1 GOARM64=
 
 .PHONY: dist dist-clean dist-test npm-test sdk-test $(PLATFORMS:%=dist-%)
 dist: $(PLATFORMS:%=dist-%)
-	@GOFLAGS= go run -C tools ./dist -root '$(CURDIR)' -out '$(abspath $(DIST))' -go-license "$$(go env GOROOT)/LICENSE"
+	@GOFLAGS= CGO_ENABLED=0 go run -C tools -trimpath ./dist -root '$(CURDIR)' -out '$(abspath $(DIST))' -go-license "$$(go env GOROOT)/LICENSE"
 $(PLATFORMS:%=dist-%): dist-%: dist-clean
 	@$(RELEASE) GOOS=$(*D) GOARCH=$(*F) $(GOBUILD) -buildvcs=true -o '$(abspath $(DIST))/bin/$*/' .
 dist-clean:
