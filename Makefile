@@ -1,7 +1,7 @@
 # make          build ./build/herdr-link for this machine
 # make demo     build it and show two agents at work in a simulated Herdr
 # make test     all tests, with the race detector where a C compiler is there
-# make lint     formatting, vet on every platform, staticcheck
+# make lint     formatting, vet on every platform, staticcheck (if the Go module proxy gives it)
 # make probe    drive the built binary over stdio, as a host would
 # make check    test, lint and probe: all that must hold before a commit
 # make bench    the measurements of docs/performance.md
@@ -18,26 +18,32 @@ TOOL    := go tool -modfile=tools/go.mod
 CC_HERE := $(firstword $(foreach c,$(CC) gcc clang,$(shell command -v $(c) 2>/dev/null)))
 GOTEST  := $(if $(CC_HERE),CGO_ENABLED=1 go test -race,CGO_ENABLED=0 go test) -shuffle=on
 FUZZTIME := 30s
+CROSSVET := CGO_ENABLED=0 go vet -trimpath ./... # compiles as dist does, which then need not
 
-.PHONY: all demo test lint probe check bench fuzz vuln $(BINARY)
+.PHONY: all demo test lint vet staticcheck probe check bench fuzz vuln $(BINARY)
 all: $(BINARY)
 $(BINARY): # phony: go build knows best what is stale
 	@$(GOBUILD) -o $@ .
 demo: $(BINARY)
 	@$(BINARY) demo
 test:
+	@$(if $(CC_HERE),true,.ci/skip 'the race detector: there is no C compiler')
+	@command -v node >/dev/null || .ci/skip 'the adapters for Pi and OpenCode: node is not here'
 	$(GOTEST) ./...
-lint:
+lint: vet staticcheck
+vet:
 	@test -z "$$(gofmt -s -l .)" || { gofmt -s -d .; exit 1; }
 	@test "$$(go list -m all | wc -l)" -eq 1 || { echo 'go.mod must require nothing'; exit 1; }
 	go vet ./...
-	GOOS=darwin go vet ./...
-	GOOS=windows go vet ./...
-	$(TOOL) staticcheck ./...
+	GOOS=darwin $(CROSSVET)
+	GOOS=windows $(CROSSVET)
 	go vet -C tools ./...
-	cd tools && go tool staticcheck ./...
+# It is fetched first, so that a failure after that is one of the code.
+staticcheck:
+	@.ci/fetch 'the Go module proxy' go list -C tools -deps honnef.co/go/tools/cmd/staticcheck || { test $$? -eq 75; exit; }; \
+	set -x; $(TOOL) staticcheck ./... && cd tools && go tool staticcheck ./...
 probe: $(BINARY)
-	$(BINARY) probe
+	$(BINARY) probe --patience 1m
 check: test lint probe
 bench:
 	CGO_ENABLED=0 go test -run '^$$' -bench . -benchtime 1x -count 1 .
@@ -63,6 +69,6 @@ dist-test:
 	go vet -C tools ./dist
 	go test -C tools -count=1 -timeout 20m ./dist
 npm-test:
-	@command -v npm >/dev/null || { echo 'skipped: npm is not here'; exit 0; }; node --test npm/npm.test.mjs
+	npm/run
 sdk-test: $(BINARY)
 	sdktest/run
