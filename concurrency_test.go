@@ -88,7 +88,11 @@ func killedSend(t *testing.T) (got []string, late time.Duration) {
 	first.begin("herdr_link_send", `{"to":"reviewer","message":"one"}`)
 	eventually(t, "the first text", func() bool {
 		typed, err := filepath.Glob(s.Dir() + "/input-*.jsonl")
-		return err == nil && len(typed) > 0
+		if err != nil || len(typed) == 0 {
+			return false
+		}
+		info, err := os.Stat(typed[0]) // the file is there a moment before the text
+		return err == nil && info.Size() > 0
 	})
 	locks, err := filepath.Glob(home + "/.local/state/herdr-link/locks/*")
 	if err != nil || len(locks) != 1 {
