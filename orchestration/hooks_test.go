@@ -220,11 +220,9 @@ func (s *sandbox) at(branch, commit string) {
 // recorder is a hook that notes its name and arguments in a log, and its stdin
 // in a file; it exits with the number that is in the file exit.
 const recorder = `#!/bin/sh
-{
-	printf '%s %s' "$HOOKS" "${0##*/}"
-	for argument; do printf ' [%s]' "$argument"; done
-	echo
-} | sed "s/^ //" >>"$HOME/log"
+line="$HOOKS ${0##*/}"
+for argument; do line="$line [$argument]"; done
+printf '%s\n' "${line# }" >>"$HOME/log"
 cat >"$HOME/stdin"
 [ ! -f "$HOME/exit" ] || exit "$(cat "$HOME/exit")"
 `
