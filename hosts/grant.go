@@ -2,7 +2,6 @@ package hosts
 
 import (
 	"bytes"
-	"os"
 	"slices"
 )
 
@@ -69,7 +68,7 @@ func (m Machine) granted(h Host, o Options) bool {
 	if err != nil {
 		return false
 	}
-	text, err := os.ReadFile(file)
+	text, err := read(file)
 	if err != nil {
 		return false
 	}

@@ -1,7 +1,6 @@
 package hosts
 
 import (
-	"os"
 	"slices"
 	"strings"
 )
@@ -30,7 +29,7 @@ func (m Machine) hinted(h Host) bool {
 	if h.hook == nil {
 		return false
 	}
-	text, err := os.ReadFile(m.pick(h.hook.file))
+	text, err := read(m.pick(h.hook.file))
 	return err == nil && hasHook(text, h)
 }
 

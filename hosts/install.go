@@ -51,7 +51,9 @@ type fileError struct {
 }
 
 func (e *fileError) Error() string {
-	if p := (*fs.PathError)(nil); errors.As(e.err, &p) {
+	var p *fs.PathError
+	var f *fileError
+	if errors.As(e.err, &p) || errors.As(e.err, &f) {
 		return e.err.Error() // names the file
 	}
 	return e.file + ": " + e.err.Error()

@@ -58,7 +58,7 @@ func leftover(d *draft, text []byte) ([]byte, error) {
 	if !blank(text) || bytes.Equal(text, d.old) {
 		return text, nil
 	}
-	was, err := os.ReadFile(d.path + backupName)
+	was, err := read(d.path + backupName)
 	if err != nil {
 		return nil, nil
 	}

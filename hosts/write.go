@@ -58,7 +58,7 @@ func (d *draft) run(text []byte) (_ []byte, err error) {
 
 // read reads the file and makes the edit.
 func (d *draft) read() error {
-	old, err := os.ReadFile(d.path)
+	old, err := read(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		old, err = nil, nil
 	} else if old == nil {
@@ -125,7 +125,7 @@ func (d *draft) replace(m Machine) (done bool, err error) {
 	if m.beforeRename != nil {
 		m.beforeRename()
 	}
-	now, err := os.ReadFile(d.path)
+	now, err := read(d.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
