@@ -135,6 +135,9 @@ func (m Machine) place(user paths, project []string, o Options) (string, error) 
 		}
 		return "", errors.New("a variable that says where its files are is not set")
 	}
+	if m.Dir == "" {
+		return "", errors.New("this folder is not there any more")
+	}
 	if path := m.inProject(project); len(project) > 0 && path != "" {
 		return path, nil
 	}

@@ -14,7 +14,7 @@ import (
 type Machine struct {
 	Getenv func(string) string
 	Home   string
-	Dir    string // of the project
+	Dir    string // of the project; "" if this process is in a folder that is gone
 	OS     string // as runtime.GOOS
 
 	beforeRename func() // for tests: what happens just before a file is replaced
@@ -29,9 +29,8 @@ func Here(getenv func(string) string) (Machine, error) {
 	if !filepath.IsAbs(m.Home) {
 		return m, errors.New("the home folder is not known")
 	}
-	var err error
-	m.Dir, err = os.Getwd()
-	return m, err
+	m.Dir, _ = os.Getwd()
+	return m, nil
 }
 
 // pick returns the path that counts of the candidates, or "".
@@ -81,6 +80,9 @@ func (m Machine) named(h Host) (all []string) {
 
 // inProject is pick for paths from the project's folder on.
 func (m Machine) inProject(candidates []string) string {
+	if m.Dir == "" {
+		return ""
+	}
 	for _, c := range candidates {
 		c, must := strings.CutPrefix(c, "?")
 		if path := filepath.Join(m.Dir, filepath.FromSlash(c)); !must || exists(path) {
