@@ -231,10 +231,14 @@ func TestDoctorInside(t *testing.T) {
 		"two bad ones":         {env: []string{"HERDR_LINK_EAGER=yes", "HERDR_LINK_TOOLSETS=dance"}, code: 1, key: "environment settings", begin: "fail HERDR_LINK_EAGER must be", words: []string{"dance"}},
 		"bad era":              {env: []string{"HERDR_LINK_ERA=1999"}, code: 1, key: "environment settings", begin: "fail the era must be"},
 		"good ones":            {env: []string{"HERDR_LINK_EAGER=1", "HERDR_LINK_TIMEOUT=9s"}, key: "environment settings", begin: "ok HERDR_LINK_EAGER=1, HERDR_LINK_TIMEOUT=9s"},
+		"no such switch":       {env: []string{"HERDR_LINK_PREVIEW_REQUIRED=y"}, key: "environment settings", begin: "warn HERDR_LINK_PREVIEW_REQUIRED=y does nothing: there is 1, true"},
+		"switched off":         {env: []string{"HERDR_LINK_PREVIEW_REQUIRED=No"}, key: "environment settings", begin: "ok HERDR_LINK_PREVIEW_REQUIRED=No"},
+		"no such arguments":    {env: []string{"HERDR_LINK_AGENT_ARGS=all"}, key: "environment settings", begin: "warn HERDR_LINK_AGENT_ARGS=all does nothing"},
+		"no such role":         {env: []string{"HERDR_LINK_CALLER_ROLE=Coordinator"}, key: "environment settings", begin: "warn HERDR_LINK_CALLER_ROLE=Coordinator does nothing", words: []string{"coordinator"}},
 		"off":                  {env: []string{"HERDR_LINK_OFF=1"}, key: "environment settings", begin: "warn HERDR_LINK_OFF=1: switched off"},
 		"not off":              {env: []string{"HERDR_LINK_OFF=yes"}, key: "environment settings", begin: "warn HERDR_LINK_OFF=yes does nothing"},
 		"no herdr":             {env: []string{"HERDR_BIN_PATH=/nowhere/herdr"}, code: 1, key: "herdr program", begin: "fail /nowhere/herdr cannot be run", words: []string{"install Herdr"}, none: []string{"herdr server", "pane pane"}},
-		"a relative herdr":     {env: []string{"HERDR_BIN_PATH=herdr"}, code: 1, key: "herdr program", begin: "fail herdr cannot be run"},
+		"a relative herdr":     {env: []string{"HERDR_BIN_PATH=herdr"}, code: 1, key: "herdr program", begin: "fail HERDR_BIN_PATH=herdr is not absolute"},
 		"not a herdr":          {world: faulty(fakeherdr.Garbage, "--version"), code: 1, key: "herdr program", begin: "fail", words: []string{"unexpected output"}, none: []string{"herdr server"}},
 		"old":                  {world: func(w *fakeherdr.World) { w.Client = "0.7.4" }, code: 1, key: "herdr program", begin: "fail 0.7.4", words: []string{"too old", "0.7.5"}},
 		"oldest":               {world: func(w *fakeherdr.World) { w.Client = "0.7.5" }, key: "herdr program", begin: "ok 0.7.5"},
@@ -274,6 +278,9 @@ func TestDoctorInside(t *testing.T) {
 		"an entry that is off": {home: func(t *testing.T, home string) {
 			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"env":{"HERDR_LINK_OFF":"1"}}}}`)
 		}, key: "hosts claude", begin: "warn registered in", words: []string{"HERDR_LINK_OFF=1"}},
+		"no such switch there": {home: func(t *testing.T, home string) {
+			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"env":{"HERDR_LINK_PREVIEW_REQUIRED":"sure"}}}}`)
+		}, key: "hosts claude", begin: "warn registered in", words: []string{"HERDR_LINK_PREVIEW_REQUIRED=sure does nothing"}},
 		"a broken file": {home: func(t *testing.T, home string) {
 			writeFile(t, filepath.Join(home, ".claude.json"), "{")
 		}, code: 1, key: "hosts claude", begin: "fail ~", words: []string{"cannot be read", "line 1"}},

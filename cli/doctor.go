@@ -18,6 +18,7 @@ import (
 	"herdr-link/envelope"
 	"herdr-link/herdrcli"
 	"herdr-link/hosts"
+	"herdr-link/response"
 )
 
 // doctorTime is how long doctor takes at most, whatever hangs.
@@ -171,14 +172,17 @@ func (d *doctor) environment() time.Duration {
 
 // settings checks our own variables, each by itself.
 func (d *doctor) settings(group string) time.Duration {
-	var set, wrong []string
+	var set, wrong, nothing []string
 	var timeout time.Duration
 	for _, name := range []string{"HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT",
-		"HERDR_LINK_CLI_TIMEOUT_MS", "DSH_HERDR_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "DSH_HERDR_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS", "HERDR_MESH_STATE_DIR"} {
+		"HERDR_LINK_CLI_TIMEOUT_MS", "DSH_HERDR_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "DSH_HERDR_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS", "HERDR_LINK_CALLER_ROLE", "HERDR_MESH_STATE_DIR"} {
 		if d.getenv(name) == "" {
 			continue
 		}
 		set = append(set, name+"="+d.getenv(name))
+		if words := idle(name, d.getenv(name)); words != nil {
+			nothing = append(nothing, name+"="+d.getenv(name)+" does nothing: there is "+strings.Join(words, ", "))
+		}
 		environ := []string{name + "=" + d.getenv(name)}
 		if strings.HasSuffix(name, "_CLI_TIMEOUT_MS") || name == "HERDR_MESH_STATE_DIR" { // count with their toolset only
 			environ = append(environ, "HERDR_LINK_TOOLSETS="+d.getenv("HERDR_LINK_TOOLSETS"))
@@ -198,12 +202,31 @@ func (d *doctor) settings(group string) time.Duration {
 		d.add(group, "settings", hosts.Warn, "HERDR_LINK_OFF=1: switched off here", "unset it, unless this is an agent inside another agent's pane")
 	case off != "" && off != "0":
 		d.add(group, "settings", hosts.Warn, "HERDR_LINK_OFF="+off+" does nothing: only 1 switches off", "set 1, or unset it")
+	case len(nothing) > 0:
+		d.add(group, "settings", hosts.Warn, strings.Join(nothing, "; "), "set one of these, or unset it")
 	case len(set) > 0:
 		d.add(group, "settings", hosts.OK, strings.Join(set, ", "), "")
 	default:
 		d.add(group, "settings", hosts.OK, "none", "")
 	}
 	return timeout
+}
+
+// idle returns the words that count for a variable of which servers take any
+// other one for none, if the value is not one of them.
+func idle(name, value string) (words []string) {
+	switch {
+	case strings.HasSuffix(name, "_PREVIEW_REQUIRED"):
+		words, value = []string{"1", "true", "yes", "on", "0", "false", "no", "off"}, strings.ToLower(value)
+	case name == "HERDR_LINK_AGENT_ARGS":
+		words = []string{"any"}
+	case name == "HERDR_LINK_CALLER_ROLE":
+		words = []string{response.ShepherdPlan, response.ShepherdBuild, response.Coordinator}
+	}
+	if slices.Contains(words, value) {
+		return nil
+	}
+	return words
 }
 
 // The versions of Herdr that this program knows: the first has agent prompt,
@@ -229,6 +252,9 @@ func (d *doctor) program(ctx context.Context, timeout time.Duration) bool {
 	version, err := d.herdr.Version(ctx)
 	numbers, ok := parseVersion(version)
 	switch {
+	case errors.Is(err, herdrcli.ErrBinary) && !filepath.IsAbs(bin):
+		d.add(group, "program", d.least(hosts.Fail), "HERDR_BIN_PATH="+bin+" is not absolute, and is not looked for", "let what starts this pass HERDR_BIN_PATH on as Herdr sets it")
+		return false
 	case errors.Is(err, herdrcli.ErrBinary):
 		d.add(group, "program", d.least(hosts.Fail), bin+" cannot be run: it is no executable file", "install Herdr there, or restart it and this pane after an update")
 		return false
@@ -481,6 +507,8 @@ func (d *doctor) hosts(all []hosts.Finding) {
 					f.State, f.Detail, f.Fix = hosts.Fail, f.Detail+"; in its entry "+err.Error(), "mend that entry: no server starts so"
 				} else if name == "HERDR_LINK_OFF" && value == "1" && f.State == hosts.OK {
 					f.State, f.Detail, f.Fix = hosts.Warn, f.Detail+"; its entry has HERDR_LINK_OFF=1", "take that out"
+				} else if words := idle(name, value); words != nil && f.State == hosts.OK {
+					f.State, f.Detail, f.Fix = hosts.Warn, f.Detail+"; in its entry "+name+"="+value+" does nothing: there is "+strings.Join(words, ", "), "mend that entry"
 				}
 			}
 		}
