@@ -300,3 +300,25 @@ func TestHint(t *testing.T) {
 		}
 	}
 }
+
+// What others wrote into a project's or a host's file does not act on the terminal.
+func TestHostileFiles(t *testing.T) {
+	t.Parallel()
+	env, home := atHome(t)
+	const evil = `\u001b]0;x\u0007\u202e`
+	writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"command":"/`+evil+`/herdr-link"}}}`)
+	writeFile(t, filepath.Join(home, ".codex", "config.toml"), `mcp_servers."`+evil+`".a = 1`)
+	for args, want := range map[string]string{
+		"status":            "its program is not there: /" + evil,
+		"status codex":      "line 1: mcp_servers." + evil,
+		"install codex":     "line 1: mcp_servers." + evil,
+		"uninstall codex":   "line 1: mcp_servers." + evil,
+		"doctor":            "mcp_servers." + evil,
+		"install --dry-run": "line 1: mcp_servers." + evil,
+	} {
+		out, errs, _ := run(t, env, "", strings.Fields(args)...)
+		if !strings.Contains(out+errs, want) || strings.ContainsAny(out+errs, "\x1b\a\u202e") {
+			t.Errorf("%s: %q, %q", args, out, errs)
+		}
+	}
+}

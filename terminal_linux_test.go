@@ -82,3 +82,31 @@ func TestTerminal(t *testing.T) {
 		t.Error("something was sent")
 	}
 }
+
+// The lines of a dry run's diff are others' words. On a terminal they do nothing
+// to it; in a file they are as they are, for patch.
+func TestDiffOnTerminal(t *testing.T) {
+	t.Parallel()
+	env, home := atHome(t)
+	const evil = "\t// \x1b]0;x\a\u202e"
+	writeFile(t, home+"/.claude.json", "{"+evil+"\n}\n")
+	if out, errs, code := run(t, env, "", "install", "--dry-run", "claude"); code != 0 || !strings.Contains(out, evil) {
+		t.Errorf("%d, %q, %s", code, out, errs)
+	}
+	master, terminal := openPair(t)
+	read := make(chan string)
+	go func() {
+		var all bytes.Buffer
+		_, _ = all.ReadFrom(master) // ends with an error when the terminal is closed
+		read <- all.String()
+	}()
+	cmd := exec.Command(binaries.server, "install", "--dry-run", "claude")
+	cmd.Env, cmd.Stdout = env.vars, terminal
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	terminal.Close()
+	if out := <-read; !strings.Contains(out, `// \u001b]0;x\u0007\u202e`) || strings.ContainsAny(out, "\x1b\a") {
+		t.Errorf("%q", out)
+	}
+}

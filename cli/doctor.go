@@ -574,16 +574,19 @@ func (d *doctor) log() {
 // maxDetail is how much of a text is printed, in characters.
 const maxDetail = 400
 
-// harmless replaces what a terminal could act on, or nobody could see: the texts
-// come from Herdr and from files of others.
+// harmless is visible, and short.
 func harmless(s string) string {
+	if r := []rune(s); len(r) > maxDetail {
+		return visible(string(r[:maxDetail])) + "…"
+	}
+	return visible(s)
+}
+
+// visible replaces what a terminal could act on, or nobody could see: the texts
+// come from Herdr and from files of others. A byte that is no UTF-8 becomes U+FFFD.
+func visible(s string) string {
 	var b strings.Builder
-	n := 0
 	for _, r := range s {
-		if n++; n > maxDetail {
-			b.WriteString("…")
-			break
-		}
 		if unicode.IsPrint(r) {
 			b.WriteRune(r)
 		} else {

@@ -186,13 +186,16 @@ func report(p *Process, all []hosts.Host, do func(hosts.Host) hosts.Report) erro
 		r := do(h)
 		if r.Err != nil {
 			failed = true
-			fmt.Fprintf(p.Stderr, "%-10s failed: %v\n", r.Host, r.Err)
+			fmt.Fprintf(p.Stderr, "%-10s failed: %s\n", r.Host, visible(r.Err.Error()))
 			for _, part := range r.Fix {
 				fmt.Fprintf(p.Stderr, "To do it yourself, put this into %s:\n%s\n", part.File, strings.TrimRight(part.Text, "\r\n"))
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(p.Stdout, "%-10s %s\n%s", r.Host, r.Done, r.Diff); err != nil {
+		if isTerminal(p.Stdout) { // elsewhere it is for patch, byte for byte
+			r.Diff = visibleLines(r.Diff)
+		}
+		if _, err := fmt.Fprintf(p.Stdout, "%-10s %s\n%s", r.Host, visible(r.Done), r.Diff); err != nil {
 			return err
 		}
 	}
@@ -200,6 +203,21 @@ func report(p *Process, all []hosts.Host, do func(hosts.Host) hosts.Report) erro
 		return errSaid
 	}
 	return nil
+}
+
+// visibleLines is visible for lines, in which there may be tabs.
+func visibleLines(text string) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		for i, part := range strings.Split(line, "\t") {
+			if i > 0 {
+				b.WriteByte('\t')
+			}
+			b.WriteString(visible(part))
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // invoked returns the absolute path by which this program was called. Links in
@@ -293,9 +311,9 @@ is there under our name is not ours) or unreadable; and what is wrong below it.`
 func printStatus(p *Process, states []hosts.Status) error {
 	var b strings.Builder
 	for _, s := range states {
-		fmt.Fprintf(&b, "%-10s %-11s %s\n", s.Host, s.State, s.File)
+		fmt.Fprintf(&b, "%-10s %-11s %s\n", s.Host, s.State, visible(s.File))
 		for _, r := range s.Remarks {
-			fmt.Fprintf(&b, "%-10s %s\n", "", r)
+			fmt.Fprintf(&b, "%-10s %s\n", "", visible(r))
 		}
 	}
 	if len(states) == 0 {
