@@ -3,10 +3,26 @@
 package herdrcli
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// Why the system did not start it is told, but not where it is.
+func TestExecNoProgram(t *testing.T) {
+	t.Parallel()
+	bin := filepath.Join(t.TempDir(), "herdr")
+	if err := os.WriteFile(bin, []byte("neither a script nor a binary"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := New(Options{Bin: bin}).Exec(context.Background(), 0, "x").Err
+	if !errors.Is(err, ErrBinary) || !strings.HasSuffix(err.Error(), ": exec format error") || strings.Contains(err.Error(), "/") {
+		t.Errorf("%v", err)
+	}
+}
 
 // Look finds wrong what Acquire would, and makes nothing.
 func TestLook(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os/exec"
 	"strings"
@@ -92,6 +93,7 @@ func (j job) run(ctx context.Context, e *Error, stdout, stderr *output) error {
 	}
 	cmd.Stdout, cmd.Stderr = stdout.w, stderr.w
 	if err := cmd.Start(); err != nil {
+		var errno syscall.Errno
 		switch {
 		case ctx.Err() != nil:
 			return cause(ctx)
@@ -100,6 +102,8 @@ func (j job) run(ctx context.Context, e *Error, stdout, stderr *output) error {
 		case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
 			errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
 			return ErrResources
+		case errors.As(err, &errno):
+			return fmt.Errorf("%w: %v", ErrBinary, errno) // without the path
 		}
 		return ErrBinary
 	}
