@@ -835,3 +835,16 @@ func TestControlCommandLine(t *testing.T) {
 		t.Errorf("a token of another process: %s", out)
 	}
 }
+
+// What Herdr says may be long. What is added to it is not cut off.
+func TestControlLongMessage(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	change(t, s, func(w *fakeherdr.World) {
+		w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.ErrorCode, Code: "odd", Text: strings.Repeat("ä ", 5000), Match: []string{"agent", "get"}}}
+	})
+	c := steer(t, s, "w1:p1").fails("odd", "herdr_agent_prompt", `{"target":"reviewer","text":"hi"}`)
+	if n := len([]rune(c.Message)); n > 1000 || n < 800 || !strings.HasSuffix(c.Message, "; nothing was sent") {
+		t.Errorf("%d characters: %q", n, c.Message)
+	}
+}

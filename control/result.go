@@ -100,10 +100,10 @@ func read(t *tool, out herdrcli.Outcome, uncertain string) *result {
 		return r
 	}
 	r.OK = true
-	switch {
-	case t.output == printsText:
+	switch t.output {
+	case printsText:
 		r.Stdout = &stdout
-	case t.output == printsJSON:
+	case printsJSON:
 		if r.Data = compact(stdout); r.Data != nil {
 			break
 		}
@@ -112,8 +112,10 @@ func read(t *tool, out herdrcli.Outcome, uncertain string) *result {
 		if t.class != reads {
 			r.Message += "; it has acted: do not repeat it"
 		}
-	case stdout != "":
-		r.Stdout = &stdout
+	default:
+		if stdout != "" {
+			r.Stdout = &stdout
+		}
 	}
 	return r
 }
@@ -144,6 +146,9 @@ func (r *result) failed(t *tool, out herdrcli.Outcome, uncertain string) {
 	if exit >= 0 {
 		r.ExitCode = &exit
 	}
+	if r.Stderr == "" && errors.Is(out.Err, herdrcli.ErrBinary) {
+		r.Stderr = out.Err.Error() // has no path
+	}
 	if !out.Started && t.class == types {
 		r.Message += "; " + nothingSent
 	} else if out.Started && uncertain != "" {
@@ -168,9 +173,15 @@ func (r *result) refused(out herdrcli.Outcome, stdout, uncertain string) {
 	case out.Exit == 2:
 		r.ErrorCode = "usage_error"
 		r.Message = "this herdr does not know such a command line: herdr_doctor compares the versions"
-	case strings.HasPrefix(r.Stderr, "Error: Os {"): // what a Rust program prints of an I/O error
+	case nobodyThere(r.Stderr):
 		r.ErrorCode = "server_unreachable"
 		r.Message = "no Herdr server answers: start herdr in a terminal"
+	case strings.HasPrefix(r.Stderr, ioError), strings.HasPrefix(r.Stderr, noAnswer):
+		r.ErrorCode = "server_unreachable"
+		r.Message = "the Herdr server did not answer to the end, as when it is stopped meanwhile"
+		if uncertain != "" {
+			r.Message += "; " + uncertain
+		}
 	default:
 		r.ErrorCode = "unparsable_output"
 		r.Message = "herdr failed without an error that it has a code for"
@@ -180,21 +191,61 @@ func (r *result) refused(out herdrcli.Outcome, stdout, uncertain string) {
 	}
 }
 
+// What herdr, a Rust program, prints of an I/O error, and of a server that went
+// away without an answer. (herdr-cli.md §6)
+const (
+	ioError  = "Error: Os {"
+	noAnswer = "Error: Custom { kind: Other, error: EmptyResponse }"
+)
+
+// nobodyThere reports whether that is an I/O error of the connection itself, so
+// that no server can have got the command.
+func nobodyThere(stderr string) bool {
+	return strings.HasPrefix(stderr, ioError) && (strings.Contains(stderr, "kind: NotFound") ||
+		strings.Contains(stderr, "kind: ConnectionRefused") || strings.Contains(stderr, "kind: PermissionDenied"))
+}
+
 // clean returns text as valid UTF-8.
 func clean(text []byte) string { return strings.ToValidUTF8(string(text), "\uFFFD") }
 
+// maxDepth is how many brackets of Herdr's JSON may stand inside of each other.
+// It has ten or so. In many lines, each indented, 10,000 of them would be
+// gigabytes, and with what stands around them no JSON that can be read again.
+const maxDepth = 200
+
 // compact returns JSON without the blanks between its tokens, or nil if it is
-// none. Numbers keep their digits.
+// not valid, or too deep. Numbers keep their digits.
 func compact(text string) json.RawMessage {
 	var b bytes.Buffer
-	if json.Compact(&b, []byte(text)) != nil {
+	if json.Compact(&b, []byte(text)) != nil || depth(b.Bytes()) > maxDepth {
 		return nil
 	}
 	return b.Bytes()
 }
 
-// maxMessage is how many characters a message has.
-const maxMessage = 1000
+// depth is how many brackets are open at a time in valid JSON.
+func depth(text []byte) (most int) {
+	open, inside := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inside && c == '\\':
+			i++
+		case c == '"':
+			inside = !inside
+		case inside:
+		case c == '{' || c == '[':
+			open++
+			most = max(most, open)
+		case c == '}' || c == ']':
+			open--
+		}
+	}
+	return most
+}
+
+// maxMessage is how many characters of Herdr's words a message has. With what is
+// added to them it has at most 1000.
+const maxMessage = 900
 
 // shorten collapses the blanks of a message.
 func shorten(message string) string {

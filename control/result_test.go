@@ -51,6 +51,9 @@ func TestResult(t *testing.T) {
 		"refused on stdout":    {get, exited(1, refusal, "noise"), `{"ok":false,"command":"herdr pane get","exitCode":1,"errorCode":"pane_not_found","message":"pane w9:p9 not found","stderr":"noise","data":` + refusal + `}`},
 		"usage":                {get, exited(2, "", "unknown option: --x"), `{"ok":false,"command":"herdr pane get","exitCode":2,"errorCode":"usage_error","message":"this herdr does not know such a command line: herdr_doctor compares the versions","stderr":"unknown option: --x"}`},
 		"no server, old":       {get, exited(1, "", "Error: Os { code: 2, kind: NotFound }"), `{"ok":false,"command":"herdr pane get","exitCode":1,"errorCode":"server_unreachable","message":"no Herdr server answers: start herdr in a terminal","stderr":"Error: Os { code: 2, kind: NotFound }"}`},
+		"no server, refused":   {run, exited(1, "", "Error: Os { code: 111, kind: ConnectionRefused }"), `{"ok":false,"command":"herdr pane run","exitCode":1,"errorCode":"server_unreachable","message":"no Herdr server answers: start herdr in a terminal","stderr":"Error: Os { code: 111, kind: ConnectionRefused }"}`},
+		"server ended":         {run, exited(1, "", "Error: Custom { kind: Other, error: EmptyResponse }\n"), `{"ok":false,"command":"herdr pane run","exitCode":1,"errorCode":"server_unreachable","message":"the Herdr server did not answer to the end, as when it is stopped meanwhile; MAYBE","stderr":"Error: Custom { kind: Other, error: EmptyResponse }\n"}`},
+		"server killed":        {run, exited(1, "", "Error: Os { code: 104, kind: ConnectionReset, message: \"x\" }"), `{"ok":false,"command":"herdr pane run","exitCode":1,"errorCode":"server_unreachable","message":"the Herdr server did not answer to the end, as when it is stopped meanwhile; MAYBE","stderr":"Error: Os { code: 104, kind: ConnectionReset, message: \"x\" }"}`},
 		"nobody knows":         {run, exited(1, "", "Error: Custom"), `{"ok":false,"command":"herdr pane run","exitCode":1,"errorCode":"unparsable_output","message":"herdr failed without an error that it has a code for; MAYBE","stderr":"Error: Custom"}`},
 		"killed by a signal":   {get, exited(-1, "", ""), `{"ok":false,"command":"herdr pane get","errorCode":"unparsable_output","message":"herdr failed without an error that it has a code for; MAYBE"}`},
 		"no program":           {get, ended(herdrcli.ErrNotFound, false), `{"ok":false,"command":"herdr pane get","exitCode":127,"errorCode":"herdr_not_found","message":"the herdr program is not there: fix HERDR_BIN_PATH or PATH of the MCP host","stderr":"half a line"}`},
@@ -58,6 +61,10 @@ func TestResult(t *testing.T) {
 		"out of time":          {run, ended(herdrcli.ErrTimeout, true), `{"ok":false,"command":"herdr pane run","exitCode":124,"errorCode":"cli_timeout","message":"herdr did not end in time and was killed; MAYBE","stderr":"half a line"}`},
 		"cancelled":            {run, ended(fmt.Errorf("x: %w", context.Canceled), true), `{"ok":false,"command":"herdr pane run","exitCode":130,"errorCode":"cancelled","message":"the call was cancelled; MAYBE","stderr":"half a line"}`},
 		"cancelled before":     {run, ended(errors.New("told to"), false), `{"ok":false,"command":"herdr pane run","exitCode":130,"errorCode":"cancelled","message":"the call was cancelled; nothing was sent","stderr":"half a line"}`},
+		"no interpreter":       {get, herdrcli.Outcome{Exit: -1, Err: fmt.Errorf("%w: exec format error", herdrcli.ErrBinary)}, `{"ok":false,"command":"herdr pane get","exitCode":126,"errorCode":"herdr_not_executable","message":"the herdr program cannot be run: HERDR_BIN_PATH must be an absolute path to an executable file","stderr":"herdr cannot be run: exec format error"}`},
+		"too deep":             {get, exited(0, deep(maxDepth+1), ""), `{"ok":true,"command":"herdr pane get","exitCode":0,"message":"herdr exited with 0, but did not print the JSON expected","stdout":"` + deep(maxDepth+1) + `"}`},
+		"not too deep":         {get, exited(0, deep(maxDepth), ""), `{"ok":true,"command":"herdr pane get","exitCode":0,"data":` + deep(maxDepth) + `}`},
+		"brackets in a text":   {get, exited(0, `["\"`+strings.Repeat("[", 300)+`\\"]`, ""), `{"ok":true,"command":"herdr pane get","exitCode":0,"data":["\"` + strings.Repeat("[", 300) + `\\"]}`},
 		"too much":             {screen, ended(herdrcli.ErrTooMuch, true), `{"ok":false,"command":"herdr pane read","errorCode":"output_too_large","message":"herdr printed more than 4 MiB: use fewer lines; MAYBE","stderr":"half a line"}`},
 		"too long an argument": {run, ended(herdrcli.ErrTooLong, false), `{"ok":false,"command":"herdr pane run","errorCode":"invalid_argument","message":"the system does not take so long a command line: shorten the text; nothing was sent","stderr":"half a line"}`},
 		"reserved":             {run, ended(herdrcli.ErrReserved, false), `{"ok":false,"command":"herdr pane run","errorCode":"reserved_argument","message":` + quoted(reservedText+"; nothing was sent") + `,"stderr":"half a line"}`},
@@ -68,6 +75,8 @@ func TestResult(t *testing.T) {
 		}
 	}
 }
+
+func deep(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
 func quoted(s string) string {
 	text, _ := json.Marshal(s)
