@@ -25,7 +25,8 @@ func isOpenCode(id string) bool {
 // export has OpenCode print a session into a file, which is to be handed to
 // discard. Through a pipe it would lose the end of a long one. It runs in an empty
 // folder: in a repository it would load and run the plugins of that, and from
-// elsewhere it prints the same.
+// elsewhere it prints the same. The user's own plugins run all the same, Herdr's and
+// ours among them: this process's pane is not theirs to speak for.
 func (r *Reader) export(ctx context.Context, id string) (*os.File, error) {
 	if !isOpenCode(id) {
 		return nil, errNoSession
@@ -46,7 +47,8 @@ func (r *Reader) export(ctx context.Context, id string) (*os.File, error) {
 	_ = os.Remove(file.Name()) // Windows refuses that as long as it is open
 	out := herdrcli.Program{
 		Bin: bin, Dir: dir, Stdout: file, MaxStdout: int(r.max), Timeout: exportTime,
-		Environ: append(r.environ[:len(r.environ):len(r.environ)], "OPENCODE_DISABLE_PROJECT_CONFIG=1", "PWD="+dir),
+		Environ: append(r.environ[:len(r.environ):len(r.environ)], "OPENCODE_DISABLE_PROJECT_CONFIG=1", "PWD="+dir,
+			"HERDR_ENV=", "HERDR_PANE_ID="),
 	}.Exec(ctx, "export", id)
 	r.log.Info("child", "program", "opencode", "exit", out.Exit, "ms", out.Took.Milliseconds())
 	switch {

@@ -32,8 +32,11 @@ func exports(t *testing.T) *stage {
 
 func (s *stage) mode(mode string) { s.put(filepath.Join(s.bin, "mode"), mode) }
 
-// A long export arrives whole, made in an empty folder, without project plugins.
+// A long export arrives whole, made in an empty folder, without project plugins,
+// and outside of Herdr for those of the user.
 func TestExport(t *testing.T) {
+	t.Setenv("HERDR_ENV", "1")
+	t.Setenv("HERDR_PANE_ID", "w1:p1")
 	s := exports(t)
 	text := strings.Repeat("0123456789abcdef", 25<<10)
 	s.export(worker, "sheep-plan", text)
@@ -47,7 +50,7 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(report), "\n")
-	if dir, _ := filepath.EvalSymlinks(s.tmp); filepath.Dir(lines[1]) != s.tmp || lines[0] != filepath.Join(dir, filepath.Base(lines[1])) || lines[2] != "1" || lines[3] != "0" || lines[4] != "true" {
+	if dir, _ := filepath.EvalSymlinks(s.tmp); filepath.Dir(lines[1]) != s.tmp || lines[0] != filepath.Join(dir, filepath.Base(lines[1])) || lines[2] != "1" || lines[3] != "0" || lines[4] != "true" || lines[5] != "" {
 		t.Errorf("it ran in %q", lines)
 	}
 }

@@ -39,7 +39,8 @@ func beOpenCode(dir string) int {
 	}
 	cwd, _ := os.Getwd()
 	inside, _ := os.ReadDir(".")
-	report := fmt.Sprintf("%s\n%s\n%s\n%d\n%v\n", cwd, os.Getenv("PWD"), os.Getenv("OPENCODE_DISABLE_PROJECT_CONFIG"), len(inside), isFile(os.Stdout))
+	report := fmt.Sprintf("%s\n%s\n%s\n%d\n%v\n%s%s\n", cwd, os.Getenv("PWD"), os.Getenv("OPENCODE_DISABLE_PROJECT_CONFIG"), len(inside), isFile(os.Stdout),
+		os.Getenv("HERDR_ENV"), os.Getenv("HERDR_PANE_ID"))
 	_ = os.WriteFile(filepath.Join(dir, "report"), []byte(report), 0o600)
 	mode, _ := os.ReadFile(filepath.Join(dir, "mode"))
 	fmt.Fprintln(os.Stderr, "Exporting session: "+os.Args[2])
