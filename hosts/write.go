@@ -110,7 +110,7 @@ func (d *draft) replace(m Machine) (done bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(d.path), d.folder); err != nil {
 		return false, err
 	}
-	if d.keep && info != nil {
+	if d.keep && info != nil && d.old != nil { // one that has appeared since is read again
 		if err := d.backup(info); err != nil {
 			return false, err
 		}

@@ -78,6 +78,20 @@ func TestChangedMeanwhile(t *testing.T) {
 	if r := m.Install(h, Options{Program: program}); r.Err != nil || !strings.Contains(m.tree(t)["~/.gemini/settings.json"], `{"n":1,`) {
 		t.Errorf("%+v, %q", r, m.tree(t))
 	}
+	m = machine(t, nil) // or a second one does, while the first is written: the copy is not an empty one
+	first := true
+	m.beforeRename = func() {
+		if first {
+			put(t, m.path("~/.claude/settings.json"), `{"n":1}`)
+		}
+		first = false
+	}
+	if r := m.Install(must(t, "claude"), Options{Program: program, Allow: true}); r.Err != nil {
+		t.Errorf("%+v", r)
+	}
+	if files := m.tree(t); !strings.HasSuffix(files["~/.claude/settings.json"+backupName], "\n"+`{"n":1}`) {
+		t.Errorf("%q", files)
+	}
 	m = machine(t, map[string]string{"~/.gemini/settings.json": "{"}) // and what can be read becomes what cannot
 	put(t, m.path("~/.gemini/settings.json"), "{}")
 	m.beforeRename = func() { put(t, m.path("~/.gemini/settings.json"), "{") }
