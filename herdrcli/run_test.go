@@ -309,10 +309,19 @@ func TestOutputFinish(t *testing.T) {
 	if _, err := o.w.Write(make([]byte, 9_000)); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(2*pipeGrace, func() { close(o.done) }) // a reader that comes too late to read
-	grace, release := context.WithTimeout(t.Context(), pipeGrace)
-	defer release()
-	o.finish(grace.Done())
+	raw, err := o.r.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // a reader that has read nothing when its time is over
+		for raw.Read(func(uintptr) bool { return true }) == nil {
+			time.Sleep(time.Millisecond)
+		}
+		close(o.done)
+	}()
+	over := make(chan struct{})
+	close(over)
+	o.finish(over)
 	if o.total != 9_000 {
 		t.Errorf("%d bytes, want 9000", o.total)
 	}
