@@ -43,8 +43,8 @@ are found here. What else is in a file stays as it is; before the first change a
   --hint               add the hint at the start of a session (claude, codex, agy)
   --force              replace an entry of our name that is not ours
   --npx                start it by npx, to try it out
-  --toolsets LIST      the toolsets that the server offers
-  --caller-role ROLE   the caller's role, for the toolset response
+  --toolsets LIST      the toolsets that the server offers; without it link alone, also where there were more
+  --caller-role ROLE   the caller's role, for the toolset response; to be given each time, too
 
 HOST is one of: ` + hostNames(),
 		flags: func(f *flag.FlagSet) {
