@@ -77,13 +77,13 @@ func toolsCommand() command {
 func callCommand() command {
 	var o options
 	return command{
-		name: "call", usage: "call NAME [--toolsets LIST] < ARGUMENTS",
+		name: "call", usage: "call NAME [--toolsets LIST] [--caller-role ROLE] < ARGUMENTS",
 		short: "call one tool: arguments as JSON on stdin, its result on stdout",
-		long:  "Calls a tool by its name, with the JSON object on stdin as arguments (nothing: {}), and prints the result\nobject of tools/call. Exit 0 also if that is an error (isError says so); 2 if there is no such tool or no JSON.",
+		long:  "Calls a tool by its name, with the JSON object on stdin as arguments (nothing: {}), and prints the result\nobject of tools/call. Exit 0 also if that is an error (isError says so); 2 if there is no such tool or no JSON.\nTools of other toolsets than link need --toolsets; for herdr_agent_response --caller-role says what the caller is.",
 		flags: serverFlags(&o),
 		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {
 			if len(args) != 1 {
-				return usagef("usage: herdr-link call NAME < ARGUMENTS")
+				return usagef("usage: herdr-link call NAME [--toolsets LIST] [--caller-role ROLE] < ARGUMENTS")
 			}
 			return watched(ctx, p, o, func(ctx context.Context, c *config) error { return call(ctx, p, c, args[0]) })
 		},
