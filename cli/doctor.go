@@ -528,7 +528,10 @@ func (d *doctor) hosts(all []hosts.Finding) {
 func (d *doctor) locks() {
 	home, _ := os.UserHomeDir()
 	dir, there, err := herdrcli.NewLocks(home).Look()
-	const fix = "make it yours alone: without it, messages to one agent may merge"
+	fix := "make it yours alone: without it, messages to one agent may merge"
+	if home == "" {
+		fix = "set HOME: without it, messages to one agent may merge"
+	}
 	switch {
 	case err != nil:
 		d.add("files", "locks", hosts.Fail, cmp.Or(dir, "no folder")+": "+err.Error(), fix)

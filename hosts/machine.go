@@ -27,7 +27,7 @@ func Here(getenv func(string) string) (Machine, error) {
 		m.Home = getenv("USERPROFILE")
 	}
 	if !filepath.IsAbs(m.Home) {
-		return m, errors.New("the home folder is not known")
+		return m, errors.New("the home folder is not known: set HOME (on Windows USERPROFILE)")
 	}
 	m.Dir, _ = os.Getwd()
 	return m, nil

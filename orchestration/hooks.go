@@ -47,7 +47,7 @@ func HooksDir(getenv func(string) string) (string, error) {
 		home = getenv("USERPROFILE")
 	}
 	if !filepath.IsAbs(home) {
-		return "", errors.New("the home folder is not known")
+		return "", errors.New("the home folder is not known: set HOME (on Windows USERPROFILE)")
 	}
 	return filepath.Join(home, ".config", "herdr-link", "hooks"), nil
 }
