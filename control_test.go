@@ -848,3 +848,40 @@ func TestControlLongMessage(t *testing.T) {
 		t.Errorf("%d characters: %q", n, c.Message)
 	}
 }
+
+// Whoever slept before it types looks again: the world may have changed.
+func TestControlLooksAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	home := t.TempDir()
+	h := steer(t, s, "w1:p1", "HOME="+home, "USERPROFILE="+home)
+	h.works("herdr_agent_prompt", `{"target":"reviewer","text":"one"}`)
+	locks, err := filepath.Glob(filepath.Join(home, ".local", "state", "herdr-link", "locks", "*"))
+	if later := time.Now().Add(time.Hour); err != nil || len(locks) != 1 || os.Chtimes(locks[0], later, later) != nil {
+		t.Fatal(err, locks) // however busy this machine is, there is something to sleep for
+	}
+	if n := len(commands(t, s, "agent", "get", "reviewer")); n != 1 {
+		t.Errorf("%d look-ups before the first text", n)
+	}
+	h.works("herdr_agent_prompt", `{"target":"reviewer","text":"two"}`)
+	if n := len(commands(t, s, "agent", "get", "reviewer")); n != 3 {
+		t.Errorf("%d look-ups, and 2 of them should be before the second text", n)
+	}
+}
+
+// An agent that takes long to start keeps nobody out of its pane for as long.
+func TestControlLongStart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	home := t.TempDir()
+	change(t, s, func(w *fakeherdr.World) {
+		w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Hang, Match: []string{"agent", "start"}}}
+	})
+	one, two := steer(t, s, "w1:p1", "HOME="+home), steer(t, s, "w1:p3", "HOME="+home)
+	long := one.begin("herdr_agent_start", `{"name":"late","kind":"pi","paneId":"w1:p4"}`)
+	awaitCalls(t, s, 1, "agent", "start")
+	two.works("herdr_pane_run", `{"paneId":"w1:p4","command":"ls"}`) // after 10 s it is target_busy
+	one.works("herdr_pane_run", `{"paneId":"w1:p4","command":"ls"}`)
+	one.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + long + `}}`)
+	one.childless()
+}

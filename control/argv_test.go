@@ -112,6 +112,17 @@ func TestArgv(t *testing.T) {
 	}
 }
 
+// What stands behind the bare dashes goes to the agent: Herdr's own words mean
+// nothing there, if the operator lets them through.
+func TestArgvAnyAgentArgs(t *testing.T) {
+	c := New(Options{Getenv: inPane, AnyAgentArgs: true})
+	const args = `{"name":"a","kind":"pi","paneId":"w1:p2","args":["--session","x","--"]}`
+	want := words("agent start a --kind pi --pane w1:p2 --timeout 30000 -- --session x --")
+	if got, r := argvOf(c, "herdr_agent_start", args); r != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %+v", got, r)
+	}
+}
+
 // onlyTried are options that no capture has, but that a real Herdr 0.8.0 took.
 var onlyTried = []string{"pane read --lines", "pane read --format", "agent read --format", "pane wait-output --regex", "pane wait-output --source",
 	"pane wait-output --lines", "tab create --cwd", "workspace create --cwd", "pane split --ratio", "pane current --pane"}
