@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -223,6 +224,27 @@ func TestCoordinator(t *testing.T) {
 	s.opt.Role = ShepherdBuild // needs no own pane, and has no workspace
 	expect("a shepherd", "reviewer", "AGENT_NOT_OPENCODE")
 	expect("a shepherd and nobody", "nobody", "AGENT_NOT_FOUND")
+}
+
+// A record that Herdr gives for another name or pane is nobody's answer.
+func TestAnotherOne(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.put(s.claude(), claudeAnswer("yes"))
+	s.session("w1:p2", "claude", uuid)
+	if a := ask(t, s.reader(), `"target":"reviewer"`); a.code() != "" {
+		t.Fatal(a.raw)
+	}
+	out, err := exec.Command(s.vars["HERDR_BIN_PATH"], "agent", "get", "reviewer").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.change(func(w *fakeherdr.World) {
+		w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Shape, Text: string(out), Match: []string{"agent", "get", "claude"}}}
+	})
+	if a := ask(t, s.reader(), `"target":"claude"`); a.code() != "AGENT_NOT_FOUND" {
+		t.Errorf("%s", a.raw)
+	}
 }
 
 // Herdr cannot be asked, in several ways.
