@@ -435,7 +435,8 @@ func TestControlCeiling(t *testing.T) {
 			t.Errorf("%q: argv %q", test.vars, argv)
 		}
 	}
-	for _, bad := range []string{"HERDR_LINK_CLI_TIMEOUT_MS=999", "HERDR_LINK_CLI_TIMEOUT_MS=3600001", "HERDR_LINK_CLI_TIMEOUT_MS=2s", "DSH_HERDR_CLI_TIMEOUT_MS=-1", "HERDR_LINK_TIMEOUT=soon"} {
+	for _, bad := range []string{"HERDR_LINK_CLI_TIMEOUT_MS=999", "HERDR_LINK_CLI_TIMEOUT_MS=3600001", "HERDR_LINK_CLI_TIMEOUT_MS=2s", "DSH_HERDR_CLI_TIMEOUT_MS=-1", "HERDR_LINK_TIMEOUT=soon",
+		"HERDR_LINK_PREVIEW_REQUIRED=y", "DSH_HERDR_PREVIEW_REQUIRED=sure"} {
 		_, errs, code := run(t, inPane(t, s, "w1:p1", bad), "", "--toolsets", "control")
 		name, _, _ := strings.Cut(bad, "=")
 		if code != 2 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, name) {

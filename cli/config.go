@@ -28,6 +28,7 @@ type config struct {
 	log      *slog.Logger
 	toolsets []string
 	ceiling  time.Duration // of control's commands; 0: none
+	previews bool          // control types nothing that has not been previewed
 	reader   readerFlags   // of response
 	state    string        // root of mesh's records
 	eager    bool
@@ -88,6 +89,9 @@ func configure(p *Process, o options) (*config, error) {
 		if c.ceiling, err = cliTimeout(c.getenv); err != nil {
 			return nil, err
 		}
+		if c.previews, err = previewRequired(c.getenv); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.reader.check(); err != nil {
 		return nil, err
@@ -116,6 +120,23 @@ func cliTimeout(getenv func(string) string) (time.Duration, error) {
 		return time.Duration(ms) * time.Millisecond, nil
 	}
 	return 0, nil
+}
+
+// previewRequired reads control's switch, which has two names, too. A word that
+// is neither on nor off is an error: it must not switch a protection off.
+func previewRequired(getenv func(string) string) (bool, error) {
+	for _, name := range []string{"HERDR_LINK_PREVIEW_REQUIRED", "DSH_HERDR_PREVIEW_REQUIRED"} {
+		switch v := getenv(name); strings.ToLower(v) {
+		case "":
+		case "1", "true", "yes", "on":
+			return true, nil
+		case "0", "false", "no", "off":
+			return false, nil
+		default:
+			return false, usagef("%s must be 1, true, yes or on, or 0, false, no or off, not %.64q", name, v)
+		}
+	}
+	return false, nil
 }
 
 // meshState says where mesh keeps its records, or why mesh cannot be on.
@@ -224,7 +245,7 @@ func (c *config) control(p *Process) *control.Control {
 		Toolsets:        c.toolsets,
 		Timeout:         c.timeout,
 		Ceiling:         c.ceiling,
-		PreviewRequired: control.True(or(c.getenv("HERDR_LINK_PREVIEW_REQUIRED"), c.getenv("DSH_HERDR_PREVIEW_REQUIRED"))),
+		PreviewRequired: c.previews,
 		AnyAgentArgs:    c.getenv("HERDR_LINK_AGENT_ARGS") == "any",
 	})
 }

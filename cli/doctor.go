@@ -184,7 +184,7 @@ func (d *doctor) settings(group string) time.Duration {
 			nothing = append(nothing, name+"="+d.getenv(name)+" does nothing: there is "+strings.Join(words, ", "))
 		}
 		environ := []string{name + "=" + d.getenv(name)}
-		if strings.HasSuffix(name, "_CLI_TIMEOUT_MS") || name == "HERDR_MESH_STATE_DIR" { // count with their toolset only
+		if strings.HasSuffix(name, "_CLI_TIMEOUT_MS") || strings.HasSuffix(name, "_PREVIEW_REQUIRED") || name == "HERDR_MESH_STATE_DIR" { // count with their toolset only
 			environ = append(environ, "HERDR_LINK_TOOLSETS="+d.getenv("HERDR_LINK_TOOLSETS"))
 		}
 		c, err := configure(&Process{Environ: environ}, options{})

@@ -9,7 +9,6 @@ package control
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"herdr-link/herdrcli"
@@ -58,15 +57,6 @@ func New(o Options) *Control {
 	}
 	c.Timeout = c.bounded(c.Timeout)
 	return c
-}
-
-// True reports whether a switch of the environment is on: 1, true, yes or on.
-func True(value string) bool {
-	switch strings.ToLower(value) {
-	case "1", "true", "yes", "on":
-		return true
-	}
-	return false
 }
 
 // Tools returns the 24 tools, in the order of the table.
