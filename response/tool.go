@@ -25,6 +25,9 @@ func (r *Reader) Tools() []mcp.Tool {
 		Name: Name, Title: "Read an agent's answer", Description: description,
 		InputSchema: schema.JSON(),
 		Annotations: mcp.Annotations{ReadOnly: true, Idempotent: true},
+		Refuse: func(problem string) *mcp.Result {
+			return result(r.answer(context.Background(), refused(problem)))
+		},
 		Begin: func(_ *mcp.Session, args mcp.Args) mcp.Call {
 			return mcp.Call{Run: func(ctx context.Context) *mcp.Result {
 				if end, ok := ctx.Deadline(); ok {
@@ -45,7 +48,7 @@ func (r *Reader) Respond(ctx context.Context, arguments json.RawMessage) []byte 
 	p, f := r.answer(ctx, func() (mcp.Args, error) {
 		args, problem := mcp.ReadArgs(arguments)
 		if problem != "" {
-			return nil, &fault{Code: "INVALID_REQUEST", Message: problem}
+			return refused(problem)()
 		}
 		return args, nil
 	})
@@ -53,6 +56,12 @@ func (r *Reader) Respond(ctx context.Context, arguments json.RawMessage) []byte 
 		return failure(f)
 	}
 	return encode(p)
+}
+
+// refused is what arguments come to that are not even an object with different
+// names.
+func refused(problem string) func() (mcp.Args, error) {
+	return func() (mcp.Args, error) { return nil, &fault{Code: "INVALID_REQUEST", Message: problem} }
 }
 
 // answer makes one call and logs how it ended.
