@@ -32,8 +32,10 @@ var mayImport = map[string]string{
 	"probe":         "fakeherdr envelope contract",
 
 	// The parts of mesh stand on each other, the lower ones further down.
-	"mesh/watch": "herdrcli",
-	"mesh/fault": "herdrcli",
+	"mesh/watch":  "herdrcli",
+	"mesh/attest": "herdrcli mesh/fault",
+	"mesh/disk":   "mesh/fault",
+	"mesh/fault":  "herdrcli",
 
 	"mcp": "jsonrpc",
 

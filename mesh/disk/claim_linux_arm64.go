@@ -1,0 +1,3 @@
+package disk
+
+const renameat2 = 276

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package disk
+
+func claim(from, to string) error { return rename(from, to) }

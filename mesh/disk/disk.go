@@ -1,0 +1,226 @@
+// Package disk does the file operations of toolset mesh: private files and
+// folders, each written whole or not at all.
+//
+// It knows no record. Every operation that changes something passes one seam,
+// so that a test can let it fail, or end the process there.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"herdr-link/mesh/fault"
+)
+
+// MaxFile is how large a file may be that is read, in bytes (mesh.md §3.2).
+const MaxFile = 256 << 10
+
+// A Disk changes files. Its zero value does; its methods may be used by many
+// goroutines.
+type Disk struct {
+	// Before, if not nil, is called before each operation, with the operation's
+	// name and path. Its error becomes the operation's, which then does nothing.
+	Before func(op, path string) error
+}
+
+// The operations, as Before gets them.
+const (
+	OpMkdir  = "mkdir"
+	OpCreate = "create"
+	OpWrite  = "write"
+	OpSync   = "sync"
+	OpLink   = "link"
+	OpRename = "rename"
+	OpRemove = "remove"
+)
+
+func (d *Disk) before(op, path string) error {
+	if d.Before == nil {
+		return nil
+	}
+	if err := d.Before(op, path); err != nil {
+		return &fs.PathError{Op: op, Path: path, Err: err}
+	}
+	return nil
+}
+
+// Mkdir makes a folder of this user's alone, and those above it that are
+// missing. One that is there is fine, whatever its mode: see Folder.
+func (d *Disk) Mkdir(path string) error {
+	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := d.Mkdir(parent); err != nil {
+			return err
+		}
+	}
+	if err := d.before(OpMkdir, path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.Sync(parent)
+}
+
+// Write makes a new private file with that content, and has it on the medium
+// when it returns. What a failure leaves is removed.
+func (d *Disk) Write(path string, data []byte) (err error) {
+	if err := d.before(OpCreate, path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			_ = d.Remove(path)
+		}
+	}()
+	if err := d.before(OpWrite, path); err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := d.before(OpSync, path); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// Link gives a file a second name, which must be free.
+func (d *Disk) Link(from, to string) error {
+	if err := d.before(OpLink, to); err != nil {
+		return err
+	}
+	return os.Link(from, to)
+}
+
+// Rename gives a file or folder another name. A file that has it is replaced.
+func (d *Disk) Rename(from, to string) error {
+	if err := d.before(OpRename, to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// Claim is Rename to a name that must be free: otherwise it fails with
+// fs.ErrExist. (A plain rename would replace an empty folder.)
+func (d *Disk) Claim(from, to string) error {
+	if err := d.before(OpRename, to); err != nil {
+		return err
+	}
+	return claim(from, to)
+}
+
+// Remove removes a file or an empty folder.
+func (d *Disk) Remove(path string) error {
+	if err := d.before(OpRemove, path); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// Clear removes a folder with the files in it.
+func (d *Disk) Clear(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := d.Remove(filepath.Join(path, e.Name())); err != nil {
+			return err
+		}
+	}
+	return d.Remove(path)
+}
+
+// Sync has a folder's names on the medium when it returns.
+func (d *Disk) Sync(path string) error {
+	if err := d.before(OpSync, path); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return syncFolder(f)
+}
+
+// Read returns the content of a private file. It fails with fs.ErrNotExist, with
+// STATE_INSECURE if others have a say in the file, or it is none, and with
+// STATE_CORRUPT if it is too large.
+func Read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow|nonBlock, 0)
+	if err != nil {
+		if info, e := os.Lstat(path); e == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return nil, insecure(path, info)
+		}
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || !private(info):
+		return nil, insecure(path, info)
+	case info.Size() > MaxFile:
+		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", path, MaxFile)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(data) > MaxFile {
+		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", path, MaxFile)
+	}
+	return data, err
+}
+
+// Folder checks that path is a folder in which nobody else has a say: else
+// STATE_INSECURE, or fs.ErrNotExist. Nothing is ever mended: that is for the user.
+func Folder(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() || !private(info) {
+		return insecure(path, info)
+	}
+	return nil
+}
+
+func insecure(path string, info fs.FileInfo) *fault.Fault {
+	what := "is open to other users"
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		what = "is a symbolic link"
+	case !info.IsDir() && !info.Mode().IsRegular():
+		what = "is neither file nor folder"
+	case !own(info):
+		what = "belongs to another user"
+	}
+	mode := fmt.Sprintf("%04o", info.Mode().Perm())
+	return fault.New("STATE_INSECURE", "%s %s (mode %s): state must be this user's alone, files 0600 and folders 0700", path, what, mode).
+		With("path", path).With("mode", mode)
+}
+
+// Fault returns err if it is a fault already, or else STATE_IO. err may name
+// paths below the state root, which are no secrets.
+func Fault(err error) error {
+	var f *fault.Fault
+	if err == nil || errors.As(err, &f) {
+		return err
+	}
+	return fault.New("STATE_IO", "the state on disk could not be read or written: %v", err)
+}
