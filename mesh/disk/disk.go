@@ -36,6 +36,7 @@ const (
 	OpLink   = "link"
 	OpRename = "rename"
 	OpRemove = "remove"
+	OpOpen   = "open"
 )
 
 func (d *Disk) before(op, path string) error {
@@ -97,6 +98,14 @@ func (d *Disk) Write(path string, data []byte) (err error) {
 		return err
 	}
 	return f.Sync()
+}
+
+// Open opens a private file to be locked, and makes an empty one if there is none.
+func (d *Disk) Open(path string) (*os.File, error) {
+	if err := d.before(OpOpen, path); err != nil {
+		return nil, err
+	}
+	return open(path, os.O_RDWR|os.O_CREATE)
 }
 
 // Link gives a file a second name, which must be free.
@@ -163,28 +172,38 @@ func (d *Disk) Sync(path string) error {
 // STATE_INSECURE if others have a say in the file, or it is none, and with
 // STATE_CORRUPT if it is too large.
 func Read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|noFollow|nonBlock, 0)
+	f, err := Look(path)
 	if err != nil {
-		if info, e := os.Lstat(path); e == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return nil, insecure(path, info)
-		}
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular() || !private(info):
-		return nil, insecure(path, info)
-	case info.Size() > MaxFile:
-		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", path, MaxFile)
-	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err == nil && len(data) > MaxFile {
 		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", path, MaxFile)
 	}
 	return data, err
+}
+
+// Look opens a private file that is there to be read. It fails as Read does.
+func Look(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
+
+func open(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|noFollow|nonBlock, 0o600)
+	if err != nil {
+		if info, e := os.Lstat(path); e == nil && (info.Mode()&fs.ModeSymlink != 0 || info.IsDir()) {
+			return nil, insecure(path, info)
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || !private(info)) {
+		err = insecure(path, info)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Folder checks that path is a folder in which nobody else has a say: else
