@@ -29,7 +29,7 @@ func claim(from, to string) error {
 	case errno == 0:
 		return nil
 	case errors.Is(errno, syscall.ENOSYS) || errors.Is(errno, syscall.EINVAL): // an old kernel, or a file system without it
-		return rename(from, to)
+		return os.Rename(from, to) // which looks before
 	}
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: errno}
 }
