@@ -34,6 +34,7 @@ var mayImport = map[string]string{
 	// The parts of mesh stand on each other, the lower ones further down.
 	"mesh/watch":  "herdrcli",
 	"mesh/attest": "herdrcli mesh/fault",
+	"mesh/store":  "mesh/attest mesh/disk mesh/fault mesh/lock",
 	"mesh/lock":   "mesh/attest mesh/disk mesh/fault",
 	"mesh/disk":   "mesh/fault",
 	"mesh/fault":  "herdrcli",

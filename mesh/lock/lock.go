@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"herdr-link/mesh/attest"
@@ -222,4 +223,11 @@ func (l *Lock) path() string { return filepath.Join(l.dir, claimName) }
 
 func (l *Lock) name(id, suffix string) string {
 	return filepath.Join(l.dir, fmt.Sprintf("%s.%s.%s", claimName, id, suffix))
+}
+
+// IsLeftover reports whether a file of the lock's folder was left by a process
+// that ended while it made or removed its claim.
+func IsLeftover(name string) bool {
+	rest, ok := strings.CutPrefix(name, claimName+".")
+	return ok && (strings.HasSuffix(rest, ".new") || strings.HasSuffix(rest, ".old"))
 }

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"herdr-link/mesh/fault"
+)
+
+// decode reads a record. file is what errors name: STATE_CORRUPT or
+// STATE_VERSION. Members that nobody knows are let go.
+func decode(file string, data []byte, into Record) error {
+	corrupt := func(what string) error {
+		return fault.New("STATE_CORRUPT", "%s: %s", file, what).With("path", file)
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return corrupt("it is not JSON")
+	}
+	var version int
+	if json.Unmarshal(members["version"], &version) != nil {
+		return corrupt("it has no version")
+	}
+	if p := into.place(); version < 1 || version > p.versions {
+		return fault.New("STATE_VERSION", "%s: version %d of the record is not known here", file, version).With("path", file)
+	}
+	// Package json would take "STATE" for "state" and null for nothing.
+	known := map[string]json.RawMessage{}
+	for _, f := range fields(into) {
+		raw, there := members[f.name]
+		null := string(raw) == "null"
+		switch {
+		case !there && f.optional:
+		case !there:
+			return corrupt(f.name + " is missing")
+		case null && f.name == "exitCode":
+		case null:
+			return corrupt(f.name + " is null")
+		default:
+			known[f.name] = raw
+		}
+	}
+	exact, err := json.Marshal(known)
+	if err != nil || json.Unmarshal(exact, into) != nil {
+		return corrupt("a field is of the wrong type")
+	}
+	var c rules
+	if into.check(&c); c.broken != "" {
+		return corrupt(c.broken + " breaks a rule")
+	}
+	return nil
+}
+
+type field struct {
+	name     string
+	optional bool
+}
+
+// fields are those of a record's file.
+func fields(r Record) (all []field) {
+	t := reflect.TypeOf(r).Elem()
+	for i := range t.NumField() {
+		if name, option, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+			all = append(all, field{name, option == "omitempty"})
+		}
+	}
+	return all
+}
+
+// encode writes a record, and makes sure that it can be read again.
+func encode(r Record) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return nil, err
+	}
+	again := reflect.New(reflect.TypeOf(r).Elem()).Interface().(Record)
+	if err := decode(r.place().folder, b.Bytes(), again); err != nil {
+		return nil, fault.New("INTERNAL", "a record was about to be written that nobody could read: %v", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,437 @@
+package store
+
+import (
+	"strings"
+	"time"
+
+	"herdr-link/mesh/attest"
+	"herdr-link/mesh/disk"
+)
+
+// A Record is one file of a store (mesh.md §3.3). What may be absent in a file
+// is "", 0 or nil; everything else must be there.
+type Record interface {
+	place() place
+	check(*rules)
+}
+
+// A place says where a record is kept.
+type place struct {
+	folder   string
+	id       string
+	archived bool // terminal ones go to the folder's archive, and
+	terminal bool // this is one
+	versions int  // 1 is the first that can be read, this the last
+	version  int
+}
+
+// The folders of the stores.
+const (
+	controllers = "controller-leases"
+	reviewers   = "reviewer-leases"
+	writers     = "writer-leases"
+	adopted     = "adopted-pane-leases"
+	receipts    = "handoff-receipts"
+	runs        = "verification-runs"
+	archive     = "archive"
+)
+
+// folders are all, with how long a terminal record is kept at least.
+var folders = [...]struct {
+	name string
+	keep time.Duration // 0: there is no archive
+}{
+	{controllers, 0}, {reviewers, leaseAge}, {writers, leaseAge}, {adopted, leaseAge}, {receipts, receiptAge}, {runs, leaseAge},
+}
+
+const (
+	leaseAge   = 90 * 24 * time.Hour
+	receiptAge = 14 * 24 * time.Hour
+)
+
+// The states of records. Which may follow which, mesh.md §3.4 and §3.5 say.
+const (
+	Active   = "active"
+	Released = "released"
+
+	Provisioning  = "provisioning"
+	Orphaned      = "orphaned"
+	FailedClosed  = "failed_closed"
+	Closing       = "closing"
+	CloseFailed   = "close_failed"
+	Closed        = "closed"
+	Releasing     = "releasing"
+	ReleaseFailed = "release_failed"
+
+	Reserved  = "reserved"
+	Pending   = "pending"
+	Completed = "completed"
+	Failed    = "failed"
+
+	Running = "running"
+)
+
+// A Controller is the authority of one coordinating agent. There is one for each
+// controller id; each generation replaces the one before.
+type Controller struct {
+	Version            int             `json:"version"` // 2; 1 can be read
+	LeaseType          string          `json:"leaseType"`
+	LeaseID            string          `json:"leaseId"`
+	ControllerID       string          `json:"controllerId"`
+	Generation         int64           `json:"generation"`
+	AuthorityRef       string          `json:"authorityRef"`
+	AuthoritySHA256    string          `json:"authoritySha256"`
+	PaneID             string          `json:"paneId"`
+	AgentName          string          `json:"agentName"`
+	AgentKind          string          `json:"agentKind"`
+	Cwd                string          `json:"cwd"`
+	State              string          `json:"state"`
+	AcquiredAt         string          `json:"acquiredAt"`
+	RenewedAt          string          `json:"renewedAt"`
+	ExpiresAt          string          `json:"expiresAt"`
+	ReleasedAt         string          `json:"releasedAt,omitempty"`
+	PredecessorLeaseID string          `json:"predecessorLeaseId,omitempty"`
+	ControllerProcess  *attest.Process `json:"controllerProcess,omitempty"`
+	TerminalID         string          `json:"terminalId,omitempty"`
+	FenceSHA256        string          `json:"fenceSha256,omitempty"`
+	HerdrSocket        string          `json:"herdrSocket,omitempty"`
+	// FenceToken is in files of version 1 alone, for comparison. It is never
+	// written or shown.
+	FenceToken string `json:"fenceToken,omitempty"`
+
+	raw []byte // the file that it was read from
+}
+
+func (r *Controller) place() place {
+	return place{folder: controllers, id: r.ControllerID, versions: 2, version: r.Version}
+}
+
+func (r *Controller) check(c *rules) {
+	c.is(r.LeaseType == "controller", "leaseType")
+	c.id(r.LeaseID, "leaseId")
+	c.is(IsControllerID(r.ControllerID), "controllerId")
+	c.is(r.Generation >= 1, "generation")
+	c.texts(r.AuthorityRef, "authorityRef", r.PaneID, "paneId", r.AgentName, "agentName", r.AgentKind, "agentKind", r.Cwd, "cwd")
+	c.digest(r.AuthoritySHA256, "authoritySha256")
+	c.among(r.State, "state", Active, Released)
+	c.times(r.AcquiredAt, "acquiredAt", r.RenewedAt, "renewedAt", r.ExpiresAt, "expiresAt")
+	c.is(r.State != Released || r.ReleasedAt != "", "releasedAt")
+	c.optional(c.times, r.ReleasedAt, "releasedAt")
+	c.optional(c.ids, r.PredecessorLeaseID, "predecessorLeaseId")
+	if p := r.ControllerProcess; p != nil {
+		c.is(p.PID > 0 && p.BootID != "" && p.StartTicks != "", "controllerProcess")
+	}
+	if r.Version == 1 {
+		c.id(r.FenceToken, "fenceToken")
+	} else {
+		c.digest(r.FenceSHA256, "fenceSha256")
+	}
+}
+
+// A Reviewer is a lease of a pane that the bridge made for a reviewing agent.
+type Reviewer struct {
+	Version       int    `json:"version"` // 1
+	LeaseID       string `json:"leaseId"`
+	ControllerID  string `json:"controllerId"`
+	Purpose       string `json:"purpose"`
+	ParentPaneID  string `json:"parentPaneId"`
+	PaneID        string `json:"paneId"` // "" until it is known
+	AgentName     string `json:"agentName"`
+	AgentKind     string `json:"agentKind"`
+	Cwd           string `json:"cwd"`
+	State         string `json:"state"`
+	CreatedAt     string `json:"createdAt"`
+	ClosedAt      string `json:"closedAt,omitempty"`
+	CaptureSHA256 string `json:"captureSha256,omitempty"`
+	Failure       string `json:"failure,omitempty"`
+	TerminalID    string `json:"terminalId,omitempty"`
+	TabID         string `json:"tabId,omitempty"`
+	WorkspaceID   string `json:"workspaceId,omitempty"`
+	TabLabel      string `json:"tabLabel,omitempty"`
+	HerdrSocket   string `json:"herdrSocket,omitempty"`
+}
+
+func (r *Reviewer) place() place {
+	return place{reviewers, r.LeaseID, true, r.State == Closed || r.State == FailedClosed, 1, r.Version}
+}
+
+func (r *Reviewer) check(c *rules) {
+	c.id(r.LeaseID, "leaseId")
+	c.is(IsControllerID(r.ControllerID), "controllerId")
+	c.texts(r.Purpose, "purpose", r.ParentPaneID, "parentPaneId", r.AgentName, "agentName", r.AgentKind, "agentKind", r.Cwd, "cwd")
+	c.among(r.State, "state", Provisioning, Active, Closing, CloseFailed, Closed, FailedClosed, Orphaned)
+	c.pane(r.PaneID, r.State)
+	c.times(r.CreatedAt, "createdAt")
+	c.optional(c.times, r.ClosedAt, "closedAt")
+	c.optional(c.digests, r.CaptureSHA256, "captureSha256")
+}
+
+// A Writer is a lease of a pane that the bridge made for an agent that works in
+// a Git worktree of its own, the lane.
+type Writer struct {
+	Version           int      `json:"version"` // 1
+	LeaseType         string   `json:"leaseType"`
+	LeaseID           string   `json:"leaseId"`
+	ControllerID      string   `json:"controllerId"`
+	Purpose           string   `json:"purpose"`
+	TicketRef         string   `json:"ticketRef"`
+	AuthorityRef      string   `json:"authorityRef"`
+	AuthoritySHA256   string   `json:"authoritySha256"`
+	ParentPaneID      string   `json:"parentPaneId"`
+	PaneID            string   `json:"paneId"` // "" until it is known
+	AgentName         string   `json:"agentName"`
+	AgentKind         string   `json:"agentKind"`
+	RepositoryRoot    string   `json:"repositoryRoot"`
+	GitDir            string   `json:"gitDir"`
+	GitCommonDir      string   `json:"gitCommonDir"`
+	Worktree          string   `json:"worktree"`
+	Branch            string   `json:"branch"`
+	BaseCommit        string   `json:"baseCommit"`
+	HeadCommit        string   `json:"headCommit"`
+	GitStatusSHA256   string   `json:"gitStatusSha256"`
+	OwnedScopes       []string `json:"ownedScopes"`
+	LockedScopes      []string `json:"lockedScopes"`
+	ProtectedBranches []string `json:"protectedBranches"`
+	State             string   `json:"state"`
+	CreatedAt         string   `json:"createdAt"`
+	ReleasedAt        string   `json:"releasedAt,omitempty"`
+	CheckpointRef     string   `json:"checkpointRef,omitempty"`
+	CheckpointSHA256  string   `json:"checkpointSha256,omitempty"`
+	CaptureSHA256     string   `json:"captureSha256,omitempty"`
+	Failure           string   `json:"failure,omitempty"`
+	TerminalID        string   `json:"terminalId,omitempty"`
+	TabID             string   `json:"tabId,omitempty"`
+	WorkspaceID       string   `json:"workspaceId,omitempty"`
+	TabLabel          string   `json:"tabLabel,omitempty"`
+	HerdrSocket       string   `json:"herdrSocket,omitempty"`
+}
+
+func (r *Writer) place() place {
+	return place{writers, r.LeaseID, true, r.State == Released || r.State == FailedClosed, 1, r.Version}
+}
+
+func (r *Writer) check(c *rules) {
+	c.is(r.LeaseType == "writer", "leaseType")
+	c.id(r.LeaseID, "leaseId")
+	c.is(IsControllerID(r.ControllerID), "controllerId")
+	c.texts(r.Purpose, "purpose", r.TicketRef, "ticketRef", r.AuthorityRef, "authorityRef", r.ParentPaneID, "parentPaneId",
+		r.AgentName, "agentName", r.AgentKind, "agentKind", r.RepositoryRoot, "repositoryRoot", r.GitDir, "gitDir",
+		r.GitCommonDir, "gitCommonDir", r.Worktree, "worktree", r.Branch, "branch")
+	c.digest(r.AuthoritySHA256, "authoritySha256")
+	c.digest(r.GitStatusSHA256, "gitStatusSha256")
+	c.commits(r.BaseCommit, "baseCommit", r.HeadCommit, "headCommit")
+	c.is(len(r.OwnedScopes) > 0, "ownedScopes")
+	c.among(r.State, "state", Provisioning, Active, Releasing, ReleaseFailed, Released, FailedClosed, Orphaned)
+	c.pane(r.PaneID, r.State)
+	c.times(r.CreatedAt, "createdAt")
+	c.optional(c.times, r.ReleasedAt, "releasedAt")
+	c.optional(c.digests, r.CheckpointSHA256, "checkpointSha256", r.CaptureSHA256, "captureSha256")
+}
+
+// An Adopted is a lease of a pane that was there before.
+type Adopted struct {
+	Version          int    `json:"version"` // 1
+	LeaseType        string `json:"leaseType"`
+	LeaseID          string `json:"leaseId"`
+	ControllerID     string `json:"controllerId"`
+	Purpose          string `json:"purpose"`
+	AuthorityRef     string `json:"authorityRef"`
+	AuthoritySHA256  string `json:"authoritySha256"`
+	PaneID           string `json:"paneId"`
+	AgentName        string `json:"agentName"`
+	AgentKind        string `json:"agentKind"`
+	Cwd              string `json:"cwd"`
+	StateChangeSeq   int64  `json:"stateChangeSeq"`
+	State            string `json:"state"`
+	AdoptedAt        string `json:"adoptedAt"`
+	ClosedAt         string `json:"closedAt,omitempty"`
+	CheckpointRef    string `json:"checkpointRef,omitempty"`
+	CheckpointSHA256 string `json:"checkpointSha256,omitempty"`
+	CaptureSHA256    string `json:"captureSha256,omitempty"`
+	Failure          string `json:"failure,omitempty"`
+	TerminalID       string `json:"terminalId,omitempty"`
+	HerdrSocket      string `json:"herdrSocket,omitempty"`
+}
+
+func (r *Adopted) place() place {
+	return place{adopted, r.LeaseID, true, r.State == Closed, 1, r.Version}
+}
+
+func (r *Adopted) check(c *rules) {
+	c.is(r.LeaseType == "adopted-pane", "leaseType")
+	c.id(r.LeaseID, "leaseId")
+	c.is(IsControllerID(r.ControllerID), "controllerId")
+	c.texts(r.Purpose, "purpose", r.AuthorityRef, "authorityRef", r.PaneID, "paneId", r.AgentName, "agentName", r.AgentKind, "agentKind", r.Cwd, "cwd")
+	c.digest(r.AuthoritySHA256, "authoritySha256")
+	c.is(r.StateChangeSeq >= 0, "stateChangeSeq")
+	c.among(r.State, "state", Active, Closing, CloseFailed, Closed)
+	c.times(r.AdoptedAt, "adoptedAt")
+	c.optional(c.times, r.ClosedAt, "closedAt")
+	c.optional(c.digests, r.CheckpointSHA256, "checkpointSha256", r.CaptureSHA256, "captureSha256")
+}
+
+// A Receipt follows one prompt to a leased agent. It never has a text of the
+// prompt or of the answer.
+type Receipt struct {
+	Version           int    `json:"version"` // 1
+	ReceiptID         string `json:"receiptId"`
+	ControllerID      string `json:"controllerId"`
+	ControllerLeaseID string `json:"controllerLeaseId"`
+	Target            string `json:"target"`
+	TargetLeaseID     string `json:"targetLeaseId"`
+	PaneID            string `json:"paneId"`
+	AgentKind         string `json:"agentKind"`
+	Cwd               string `json:"cwd"`
+	State             string `json:"state"`
+	CreatedAt         string `json:"createdAt"`
+	UpdatedAt         string `json:"updatedAt"`
+	BeforeSeq         int64  `json:"beforeSeq"`
+	AfterSeq          int64  `json:"afterSeq,omitempty"`
+	SettledSeq        int64  `json:"settledSeq,omitempty"`
+	BlockedSeq        int64  `json:"blockedSeq,omitempty"`
+	Failure           string `json:"failure,omitempty"`
+	TerminalID        string `json:"terminalId,omitempty"`
+	HerdrSocket       string `json:"herdrSocket,omitempty"`
+}
+
+func (r *Receipt) place() place {
+	return place{receipts, r.ReceiptID, true, r.State == Completed || r.State == Failed, 1, r.Version}
+}
+
+func (r *Receipt) check(c *rules) {
+	c.ids(r.ReceiptID, "receiptId", r.ControllerLeaseID, "controllerLeaseId", r.TargetLeaseID, "targetLeaseId")
+	c.is(IsControllerID(r.ControllerID), "controllerId")
+	c.texts(r.Target, "target", r.PaneID, "paneId", r.AgentKind, "agentKind", r.Cwd, "cwd")
+	c.among(r.State, "state", Reserved, Pending, Completed, Failed)
+	c.times(r.CreatedAt, "createdAt", r.UpdatedAt, "updatedAt")
+	c.is(r.BeforeSeq >= 0, "beforeSeq")
+	c.is(r.State != Pending && r.State != Completed || r.AfterSeq > r.BeforeSeq, "afterSeq")
+	c.is(r.State != Completed || r.SettledSeq >= r.AfterSeq, "settledSeq")
+	c.is(r.BlockedSeq >= 0, "blockedSeq")
+	if r.State == Failed {
+		c.among(r.Failure, "failure", "delivery_failed", "identity_changed", "cursor_superseded", "abandoned", "target_gone")
+	}
+}
+
+// A Run is one verification of a writer's work by this host.
+type Run struct {
+	Version              int             `json:"version"` // 1
+	RunID                string          `json:"runId"`
+	ControllerID         string          `json:"controllerId"`
+	ControllerGeneration int64           `json:"controllerGeneration"`
+	WriterLeaseID        string          `json:"writerLeaseId"`
+	TicketRef            string          `json:"ticketRef"`
+	Worktree             string          `json:"worktree"`
+	Branch               string          `json:"branch"`
+	BaseCommit           string          `json:"baseCommit"`
+	HeadCommit           string          `json:"headCommit"`
+	WorktreeSHA256       string          `json:"worktreeSha256"`
+	SelectedGate         string          `json:"selectedGate,omitempty"`
+	BootstrapWeb         bool            `json:"bootstrapWeb"`
+	BootstrapPythonLocks []string        `json:"bootstrapPythonLocks,omitempty"`
+	State                string          `json:"state"`
+	StartedAt            string          `json:"startedAt"`
+	CompletedAt          string          `json:"completedAt,omitempty"`
+	DurationMs           int64           `json:"durationMs,omitempty"`
+	ExitCode             *int            `json:"exitCode,omitempty"` // may be null in a file
+	Command              []string        `json:"command,omitempty"`
+	StdoutSHA256         string          `json:"stdoutSha256,omitempty"`
+	StderrSHA256         string          `json:"stderrSha256,omitempty"`
+	AfterWorktreeSHA256  string          `json:"afterWorktreeSha256,omitempty"`
+	Failure              string          `json:"failure,omitempty"`
+	FailureCode          string          `json:"failureCode,omitempty"`
+	Owner                *attest.Process `json:"owner,omitempty"`
+	HerdrSocket          string          `json:"herdrSocket,omitempty"`
+}
+
+func (r *Run) place() place { return place{runs, r.RunID, true, r.State != Running, 1, r.Version} }
+
+func (r *Run) check(c *rules) {
+	c.digest(r.RunID, "runId")
+	c.is(IsControllerID(r.ControllerID), "controllerId")
+	c.is(r.ControllerGeneration >= 1, "controllerGeneration")
+	c.id(r.WriterLeaseID, "writerLeaseId")
+	c.texts(r.TicketRef, "ticketRef", r.Worktree, "worktree", r.Branch, "branch")
+	c.commits(r.BaseCommit, "baseCommit", r.HeadCommit, "headCommit")
+	c.digest(r.WorktreeSHA256, "worktreeSha256")
+	c.among(r.State, "state", Running, "passed", Failed, "timed_out", "preflight_failed", "invalidated")
+	c.times(r.StartedAt, "startedAt")
+	c.optional(c.times, r.CompletedAt, "completedAt")
+	c.optional(c.digests, r.StdoutSHA256, "stdoutSha256", r.StderrSHA256, "stderrSha256", r.AfterWorktreeSHA256, "afterWorktreeSha256")
+	if p := r.Owner; p != nil {
+		c.is(p.PID > 0 && p.BootID != "" && p.StartTicks != "", "owner")
+	}
+}
+
+// rules finds the first field that breaks a rule. Its methods with many
+// arguments take values and the fields' names in turn.
+type rules struct{ broken string }
+
+func (c *rules) is(ok bool, field string) {
+	if !ok && c.broken == "" {
+		c.broken = field
+	}
+}
+
+func (c *rules) each(ok func(string) bool, pairs []string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		c.is(ok(pairs[i]), pairs[i+1])
+	}
+}
+
+// optional has those checked that are there.
+func (c *rules) optional(check func(...string), pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i] != "" {
+			check(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+func (c *rules) texts(pairs ...string) {
+	c.each(func(s string) bool { return s != "" }, pairs)
+}
+
+func (c *rules) id(value, field string)     { c.is(disk.IsID(value), field) }
+func (c *rules) ids(pairs ...string)        { c.each(disk.IsID, pairs) }
+func (c *rules) digest(value, field string) { c.is(isHex(value, 64, 64), field) }
+
+func (c *rules) digests(pairs ...string) {
+	c.each(func(s string) bool { return isHex(s, 64, 64) }, pairs)
+}
+
+func (c *rules) commits(pairs ...string) {
+	c.each(func(s string) bool { return isHex(s, 40, 64) }, pairs)
+}
+
+func (c *rules) times(pairs ...string) {
+	c.each(func(s string) bool { _, err := Time(s); return err == nil }, pairs)
+}
+
+func (c *rules) among(value, field string, values ...string) {
+	ok := false
+	for _, v := range values {
+		ok = ok || v == value
+	}
+	c.is(ok, field)
+}
+
+// pane: only a lease that never got so far has none.
+func (c *rules) pane(id, state string) {
+	c.is(id != "" || state == Provisioning || state == Orphaned || state == FailedClosed, "paneId")
+}
+
+func isHex(s string, min, max int) bool {
+	return len(s) >= min && len(s) <= max && strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}
+
+// IsControllerID reports whether s matches ^[A-Za-z0-9_.-]{1,100}$.
+func IsControllerID(s string) bool {
+	return s != "" && len(s) <= 100 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == ""
+}
+
+// Stamp writes a time as records have it: RFC 3339 in UTC with milliseconds.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Time reads a time of a record.
+func Time(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }

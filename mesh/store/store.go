@@ -1,0 +1,278 @@
+// Package store keeps the records of toolset mesh: a file each, in a folder for
+// each kind, private and written whole. Whoever changes one holds the store lock.
+//
+// It knows what a record looks like. Who may change it to what is decided above.
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"herdr-link/mesh/disk"
+	"herdr-link/mesh/fault"
+	"herdr-link/mesh/lock"
+)
+
+// Root returns the folder of all state: HERDR_MESH_STATE_DIR, which must be
+// absolute, or the one in the home folder.
+func Root(getenv func(string) string) (string, error) {
+	if dir := getenv("HERDR_MESH_STATE_DIR"); dir != "" {
+		if !filepath.IsAbs(dir) {
+			return "", errors.New("HERDR_MESH_STATE_DIR must be an absolute path")
+		}
+		return filepath.Clean(dir), nil
+	}
+	home := getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return "", errors.New("without HERDR_MESH_STATE_DIR, HOME must be an absolute path")
+	}
+	return filepath.Join(home, ".local", "state", "herdr-mesh"), nil
+}
+
+// Options are what a Store needs to know.
+type Options struct {
+	Root string           // absolute; made when something is written
+	Disk *disk.Disk       // nil: the plain one
+	Log  *slog.Logger     // nil: none
+	Now  func() time.Time // nil: time.Now
+}
+
+// A Store is all stores below one root. Its methods may be used by many
+// goroutines.
+type Store struct {
+	root string
+	disk *disk.Disk
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu       sync.Mutex
+	resolved string    // root without links, once it is there
+	swept    time.Time // when old leftovers were looked for last
+}
+
+// New returns the store. Nothing is looked at or made yet.
+func New(o Options) *Store {
+	s := &Store{root: o.Root, disk: o.Disk, log: o.Log, now: o.Now}
+	if s.disk == nil {
+		s.disk = new(disk.Disk)
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s
+}
+
+// Now is the store's time.
+func (s *Store) Now() time.Time { return s.now() }
+
+// dir returns the root, resolved through links once and checked each time. It
+// fails with fs.ErrNotExist while there is none.
+func (s *Store) dir() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.resolved == "" {
+		path, err := filepath.EvalSymlinks(s.root)
+		if err != nil {
+			return "", err
+		}
+		s.resolved = path
+	}
+	return s.resolved, disk.Folder(s.resolved)
+}
+
+// folder returns a store's folder, checked.
+func (s *Store) folder(name string) (string, error) {
+	root, err := s.dir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, name)
+	return path, disk.Folder(path)
+}
+
+// Status says how it is with the store lock. It reads no record and makes
+// nothing.
+func (s *Store) Status() lock.Status {
+	path, err := s.folder(controllers)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return lock.Status{State: lock.Absent, Reason: "there is no state yet"}
+	case err != nil:
+		return lock.Status{State: lock.Indeterminate, Reason: "the state's folder is open to others, or cannot be read"}
+	}
+	return lock.New(path, s.disk, s.log).Look()
+}
+
+const suffix = ".json"
+
+// Load reads the record of that id into r, from the store or from its archive.
+// It fails with fs.ErrNotExist, STATE_INSECURE, STATE_CORRUPT, STATE_VERSION or
+// STATE_IO, and for a controller with CONTROLLER_ID_COLLISION.
+func (s *Store) Load(id string, r Record) error {
+	if !IsControllerID(id) { // ids of others are of fewer characters
+		return fs.ErrNotExist
+	}
+	p := r.place()
+	path, err := s.folder(p.folder)
+	if err != nil {
+		return missingOr(err)
+	}
+	err = read(path, id+suffix, r)
+	if p.archived && errors.Is(err, fs.ErrNotExist) {
+		path = filepath.Join(path, archive)
+		if err = disk.Folder(path); err == nil {
+			err = read(path, id+suffix, r)
+		}
+	}
+	return missingOr(err)
+}
+
+// missingOr leaves fs.ErrNotExist as it is.
+func missingOr(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fs.ErrNotExist
+	}
+	return disk.Fault(err)
+}
+
+// read reads one file. The record must be the one that the name says, which it
+// need not be where names differ in size of letters alone.
+func read(dir, name string, r Record) error {
+	file := filepath.Join(dir, name)
+	data, err := disk.Read(file)
+	if err != nil {
+		return err
+	}
+	if err := decode(file, data, r); err != nil {
+		return err
+	}
+	if p := r.place(); p.id+suffix != name {
+		if p.folder == controllers {
+			return fault.New("CONTROLLER_ID_COLLISION", "%s is the record of another controller id: ids must differ in more than the size of letters", file)
+		}
+		return fault.New("STATE_CORRUPT", "%s: the record's id is another one", file).With("path", file)
+	}
+	if c, ok := r.(*Controller); ok {
+		c.raw = data
+	}
+	return nil
+}
+
+// An Invalid is a file that could not be read as the record that it should be.
+type Invalid struct {
+	File string `json:"file"` // below the state root
+	Code string `json:"code"`
+}
+
+// A Listing is what a store has.
+type Listing[R any] struct {
+	Records   []R
+	Truncated bool // there are more than the limit
+	Invalid   []Invalid
+}
+
+// List returns the records that match: first those that are retained, then the
+// terminal ones, newest file first, up to limit (0: all). What cannot be read is
+// named and left out. The error is STATE_INSECURE of the root, or STATE_IO.
+func List[T any, R interface {
+	*T
+	Record
+}](s *Store, limit int, match func(R) bool) (l Listing[R], err error) {
+	root, err := s.dir()
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return l, disk.Fault(err)
+	}
+	p := R(new(T)).place()
+	var terminal []R // in the store itself, from a crash or of the older bridge
+	add := func(r R) bool {
+		if limit > 0 && len(l.Records) == limit {
+			l.Truncated = true
+			return false
+		}
+		l.Records = append(l.Records, r)
+		return true
+	}
+	// each calls do for the matching records of a folder until it returns false.
+	each := func(name string, do func(R) bool) error {
+		dir := filepath.Join(root, name)
+		files, err := newest(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if code := fault.Code(err); code != "" {
+			l.Invalid = append(l.Invalid, Invalid{name, code})
+			return nil
+		}
+		if err != nil {
+			return disk.Fault(err)
+		}
+		for _, file := range files {
+			r := R(new(T))
+			err := read(dir, file, r)
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // moved or replaced since
+			case err != nil:
+				l.Invalid = append(l.Invalid, Invalid{filepath.Join(name, file), fault.Code(disk.Fault(err))})
+			case match != nil && !match(r):
+			case !do(r):
+				return nil
+			}
+		}
+		return nil
+	}
+	err = each(p.folder, func(r R) bool {
+		if r.place().terminal {
+			terminal = append(terminal, r)
+			return true
+		}
+		return add(r)
+	})
+	if err != nil || !p.archived || l.Truncated {
+		return l, err
+	}
+	seen := map[string]bool{} // what was moved between the two looks is there twice
+	for _, r := range l.Records {
+		seen[r.place().id] = true
+	}
+	for _, r := range terminal {
+		seen[r.place().id] = true
+		if !add(r) {
+			return l, nil
+		}
+	}
+	return l, each(filepath.Join(p.folder, archive), func(r R) bool { return seen[r.place().id] || add(r) })
+}
+
+// newest returns the names of a folder's records, the newest file first.
+func newest(dir string) (names []string, err error) {
+	if err := disk.Folder(dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	times := map[string]time.Time{}
+	for _, e := range entries {
+		info, err := e.Info()
+		if strings.HasSuffix(e.Name(), suffix) && err == nil {
+			names = append(names, e.Name())
+			times[e.Name()] = info.ModTime()
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return times[b].Compare(times[a]) })
+	return names, nil
+}
