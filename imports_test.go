@@ -32,12 +32,13 @@ var mayImport = map[string]string{
 	"probe":         "fakeherdr envelope contract",
 
 	// The parts of mesh stand on each other, the lower ones further down.
-	"mesh/watch":  "herdrcli",
-	"mesh/attest": "herdrcli mesh/fault",
-	"mesh/store":  "mesh/attest mesh/disk mesh/fault mesh/lock",
-	"mesh/lock":   "mesh/attest mesh/disk mesh/fault",
-	"mesh/disk":   "mesh/fault",
-	"mesh/fault":  "herdrcli",
+	"mesh/watch":      "herdrcli",
+	"mesh/controller": "herdrcli mesh/attest mesh/disk mesh/fault mesh/store",
+	"mesh/attest":     "herdrcli mesh/fault",
+	"mesh/store":      "mesh/attest mesh/disk mesh/fault mesh/lock",
+	"mesh/lock":       "mesh/attest mesh/disk mesh/fault",
+	"mesh/disk":       "mesh/fault",
+	"mesh/fault":      "herdrcli",
 
 	"mcp": "jsonrpc",
 
