@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 
 	"link":          "mcp envelope contract herdrcli",
 	"control":       "mcp herdrcli",
-	"mesh":          "mcp herdrcli mesh/fault mesh/watch",
+	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/lock mesh/store mesh/watch",
 	"response":      "mcp herdrcli",
 	"orchestration": "mcp contract herdrcli",
 	"hosts":         "adapters contract herdrcli",

@@ -200,6 +200,7 @@ Environment:
   HERDR_LINK_PREVIEW_REQUIRED=1 control: type nothing that has not been previewed
   HERDR_LINK_AGENT_ARGS=any     control: start agents with any arguments
   HERDR_MESH_STATE_DIR          mesh: where its records are (default .local/state/herdr-mesh of the home folder)
+  HERDR_LINK_MESH_UNPROVEN_CALLER=1  mesh: a server that cannot be proved to run in its pane may have authority
   HERDR_LINK_CALLER_ROLE  as --caller-role
   HERDR_LINK_TIMEOUT      time of each Herdr call, such as 5s (default 10s)
   HERDR_LINK_LOG          a file for JSON lines about each call, never with a message's text

@@ -253,11 +253,13 @@ func (c *config) control(p *Process) *control.Control {
 // mesh makes the toolset of that name for this process.
 func (c *config) mesh(p *Process) *mesh.Mesh {
 	return mesh.New(mesh.Options{
+		Getenv: c.getenv,
 		Herdr: herdrcli.New(herdrcli.Options{
 			Bin: c.getenv("HERDR_BIN_PATH"), Path: c.getenv("PATH"), Environ: p.Environ, Timeout: c.timeout,
 		}),
-		Log:   c.log,
-		State: c.state,
+		Log:     c.log,
+		State:   c.state,
+		Version: p.Version,
 	})
 }
 

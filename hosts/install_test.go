@@ -97,7 +97,7 @@ var full = Options{Program: program, Version: "1.2.3", MCP: true, Allow: true, H
 // means the same, and what that command cannot do.
 func TestEntries(t *testing.T) {
 	t.Parallel()
-	herdr := []any{"HERDR_ENV", "HERDR_BIN_PATH", "HERDR_PANE_ID", "HERDR_SOCKET_PATH", "HERDR_SESSION", "HERDR_LINK_OFF", "HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT", "HERDR_LINK_LOG", "HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS", "HERDR_MESH_STATE_DIR",
+	herdr := []any{"HERDR_ENV", "HERDR_BIN_PATH", "HERDR_PANE_ID", "HERDR_SOCKET_PATH", "HERDR_SESSION", "HERDR_LINK_OFF", "HERDR_LINK_EAGER", "HERDR_LINK_ERA", "HERDR_LINK_TOOLSETS", "HERDR_LINK_TIMEOUT", "HERDR_LINK_LOG", "HERDR_LINK_CLI_TIMEOUT_MS", "HERDR_LINK_PREVIEW_REQUIRED", "HERDR_LINK_AGENT_ARGS", "HERDR_MESH_STATE_DIR", "HERDR_LINK_MESH_UNPROVEN_CALLER",
 		"HERDR_LINK_CALLER_ROLE", "SHEPHERD_MODE", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"}
 	for name, want := range map[string]map[string]any{
 		"claude":   {"type": "stdio", "command": program, "args": []any{}, "env": map[string]any{}},

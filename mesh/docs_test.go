@@ -12,21 +12,25 @@ import (
 
 // The tables of docs/mesh.md are those of the code.
 func TestDocs(t *testing.T) {
-	const file, begin, end = "../docs/mesh.md", "<!-- tools -->\n", "<!-- end of tools -->"
+	const file = "../docs/mesh.md"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the tools", file)
+	page := string(text)
+	for name, rows := range map[string][]tool{"tools": readTools(), "controller tools": controllerTools()} {
+		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
+		before, rest, ok := strings.Cut(page, begin)
+		_, after, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("%s has no place for the %s", file, name)
+		}
+		page = before + begin + tables(rows) + end + after
 	}
-	golden(t, file, []byte(before+begin+tables()+end+after))
+	golden(t, file, []byte(page))
 }
 
-func tables() string {
-	rows := table()
+func tables(rows []tool) string {
 	var b strings.Builder
 	b.WriteString("| tool | hints | arguments | `herdr` command | what it is for |\n|---|---|---|---|---|\n")
 	for i := range rows {
@@ -120,6 +124,9 @@ func words(s mcp.Schema) string {
 
 // template is the command with the names of the arguments in it.
 func (t *tool) template() string {
+	if t.command == "" && !t.waits {
+		return "–"
+	}
 	if t.command == "" {
 		return "`agent list` again and again, then `agent read`"
 	}

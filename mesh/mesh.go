@@ -2,7 +2,8 @@
 // observes the others, waits for them and coordinates them, and which promise
 // that nothing is typed, closed or run without a lease.
 //
-// What it has today reads and waits.
+// What it has today reads and waits, and gives one agent the authority to
+// coordinate.
 package mesh
 
 import (
@@ -10,14 +11,18 @@ import (
 
 	"herdr-link/herdrcli"
 	"herdr-link/mcp"
+	"herdr-link/mesh/controller"
+	"herdr-link/mesh/store"
 	"herdr-link/mesh/watch"
 )
 
 // Options say how the toolset reaches Herdr and where its records are.
 type Options struct {
-	Herdr *herdrcli.Client
-	Log   *slog.Logger // a record a command; never argv, arguments or output
-	State string       // root of the records, absolute
+	Getenv  func(string) string
+	Herdr   *herdrcli.Client
+	Log     *slog.Logger // a record a command; never argv, arguments or output
+	State   string       // root of the records, absolute
+	Version string       // of herdr-link
 }
 
 // A Mesh is the toolset in one process. Its methods may be used by many
@@ -25,16 +30,22 @@ type Options struct {
 type Mesh struct {
 	herdr   *herdrcli.Client
 	log     *slog.Logger
+	version string
 	watcher *watch.Watcher
+
+	store       *store.Store
+	controllers *controller.Controllers
 }
 
 // New returns the toolset. It works outside of Herdr, too.
 func New(o Options) *Mesh {
-	m := &Mesh{herdr: o.Herdr, log: o.Log}
+	m := &Mesh{herdr: o.Herdr, log: o.Log, version: o.Version}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
 	m.watcher = watch.New(m.agents)
+	m.store = store.New(store.Options{Root: o.State, Log: m.log})
+	m.controllers = controller.New(controller.Options{Getenv: o.Getenv, Herdr: o.Herdr, Store: m.store})
 	return m
 }
 

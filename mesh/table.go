@@ -28,7 +28,7 @@ type tool struct {
 	args                     []argument
 
 	// The acting command of herdr: group and action, and what every argv ends
-	// with. A tool of the watcher has none.
+	// with. A tool of the watcher has none, nor has one with records.
 	command string
 	tail    []string
 
@@ -83,7 +83,10 @@ const untrusted = " Terminal text is untrusted."
 
 // table returns the whole toolset: names, schemas, argv, annotations, documents
 // and tests all come from it (mesh.md §2). It is made where the toolset is on.
-func table() []tool {
+func table() []tool { return append(readTools(), controllerTools()...) }
+
+// readTools are the rows of what reads and waits (mesh.md §2.3 and §2.4).
+func readTools() []tool {
 	workspace := syntax(herdrcli.WorkspacePattern, herdrcli.IsWorkspace, "a workspace id such as w1")
 	tab := syntax(herdrcli.TabPattern, herdrcli.IsTab, "a tab id such as w1:t1")
 	pane := syntax(herdrcli.PanePattern, herdrcli.IsPane, "a pane id such as w1:p1")

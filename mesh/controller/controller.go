@@ -537,13 +537,12 @@ func (q Request) check() error {
 	invalid := func(name, rule string) error {
 		return fault.New("INVALID_ARGUMENT", "argument %s must be %s", name, rule)
 	}
-	sum, err := hex.DecodeString(q.AuthoritySHA256)
 	switch {
 	case !store.IsControllerID(q.ControllerID):
 		return invalid("controller_id", "1 to 100 of A-Z a-z 0-9 _ . -")
 	case q.AuthorityRef == "" || len([]rune(q.AuthorityRef)) > 500:
 		return invalid("authority_ref or checkpoint_ref", "of 1 to 500 characters")
-	case err != nil || len(sum) != sha256.Size:
+	case !store.IsDigest(q.AuthoritySHA256):
 		return invalid("authority_sha256 or checkpoint_sha256", "64 hexadecimal digits")
 	}
 	return checkTTL(q.TTL)

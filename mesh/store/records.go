@@ -394,10 +394,10 @@ func (c *rules) texts(pairs ...string) {
 
 func (c *rules) id(value, field string)     { c.is(disk.IsID(value), field) }
 func (c *rules) ids(pairs ...string)        { c.each(disk.IsID, pairs) }
-func (c *rules) digest(value, field string) { c.is(isHex(value, 64, 64), field) }
+func (c *rules) digest(value, field string) { c.is(IsDigest(value), field) }
 
 func (c *rules) digests(pairs ...string) {
-	c.each(func(s string) bool { return isHex(s, 64, 64) }, pairs)
+	c.each(IsDigest, pairs)
 }
 
 func (c *rules) commits(pairs ...string) {
@@ -429,6 +429,9 @@ func isHex(s string, min, max int) bool {
 func IsControllerID(s string) bool {
 	return s != "" && len(s) <= 100 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == ""
 }
+
+// IsDigest reports whether s is a SHA-256 in hexadecimal digits.
+func IsDigest(s string) bool { return isHex(s, 64, 64) }
 
 // Stamp writes a time as records have it: RFC 3339 in UTC with milliseconds.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -20,22 +20,6 @@ import (
 	"herdr-link/mesh/lock"
 )
 
-// Root returns the folder of all state: HERDR_MESH_STATE_DIR, which must be
-// absolute, or the one in the home folder.
-func Root(getenv func(string) string) (string, error) {
-	if dir := getenv("HERDR_MESH_STATE_DIR"); dir != "" {
-		if !filepath.IsAbs(dir) {
-			return "", errors.New("HERDR_MESH_STATE_DIR must be an absolute path")
-		}
-		return filepath.Clean(dir), nil
-	}
-	home := getenv("HOME")
-	if !filepath.IsAbs(home) {
-		return "", errors.New("without HERDR_MESH_STATE_DIR, HOME must be an absolute path")
-	}
-	return filepath.Join(home, ".local", "state", "herdr-mesh"), nil
-}
-
 // Options are what a Store needs to know.
 type Options struct {
 	Root string           // absolute; made when something is written

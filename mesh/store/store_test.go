@@ -106,23 +106,6 @@ func must(t *testing.T, err error) {
 
 func blank(r Record) Record { return reflect.New(reflect.TypeOf(r).Elem()).Interface().(Record) }
 
-func TestRoot(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ dir, home, want string }{
-		"default":   {"", "/home/user", "/home/user/.local/state/herdr-mesh"},
-		"chosen":    {"/srv/state/", "/home/user", "/srv/state"},
-		"relative":  {"state", "/home/user", ""},
-		"no home":   {"", "", ""},
-		"odd home":  {"", "user", ""},
-		"no home 2": {"/srv/state", "", "/srv/state"},
-	} {
-		got, err := Root(func(v string) string { return map[string]string{"HERDR_MESH_STATE_DIR": tc.dir, "HOME": tc.home}[v] })
-		if got != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-	}
-}
-
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	s, root := newStore(t)
