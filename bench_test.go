@@ -248,6 +248,37 @@ func BenchmarkMeshWaits(b *testing.B) {
 	}
 }
 
+// BenchmarkMeshStatus: herdr_bridge_status reads no record, so that 10,000 of
+// them cost nothing.
+func BenchmarkMeshStatus(b *testing.B) {
+	if runtime.GOOS == "windows" {
+		b.Skip("mesh is not for Windows")
+	}
+	s := newScene(b)
+	state := filepath.Join(b.TempDir(), "state")
+	h := start(b, inPane(b, s, "w1:p1", "HERDR_LINK_OFF=1", "HERDR_MESH_STATE_DIR="+state), "--toolsets", "mesh")
+	h.initialize("2025-11-25")
+	h.call("herdr_controller_acquire", `{"controller_id":"lead","authority_ref":"T-1","authority_sha256":"`+strings.Repeat("ab", 32)+`"}`)
+	for _, dir := range []string{"handoff-receipts", "reviewer-leases/archive"} {
+		if err := os.MkdirAll(filepath.Join(state, dir), 0o700); err != nil {
+			b.Fatal(err)
+		}
+		for i := range 5000 { // even of what nobody could read
+			if err := os.WriteFile(filepath.Join(state, dir, strconv.Itoa(i)+".json"), []byte("{"), 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for b.Loop() {
+		if r := h.call("herdr_bridge_status", "{}"); r.IsError || !strings.Contains(r.text(), `"absent"`) {
+			b.Fatalf("%+v", r)
+		}
+	}
+	if took := b.Elapsed() / time.Duration(b.N); took > 50*time.Millisecond {
+		b.Errorf("it takes %v", took)
+	}
+}
+
 // meshPoll is the time between two looks of mesh's watcher in the first 10 s.
 const meshPoll = 250 * time.Millisecond
 

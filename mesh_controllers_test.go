@@ -153,6 +153,9 @@ func TestMeshControllers(t *testing.T) {
 	without(t, state, tokens...)
 	without(t, s.Dir(), tokens...) // argv of every herdr
 	without(t, filepath.Dir(log), tokens...)
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"msg":"herdr pane get"`) || strings.Contains(string(text), "w1:p1") || strings.Contains(string(text), "argv") {
+		t.Errorf("the log: %s, %v", text, err)
+	}
 	for _, x := range []*host{h, other} {
 		for _, pid := range x.env.alive() {
 			argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -39,6 +39,22 @@ func (b *logbook) last(t *testing.T) (record map[string]any) {
 	return record
 }
 
+// A brief record has nothing that a caller gave, or that Herdr wrote.
+func TestBriefLog(t *testing.T) {
+	t.Parallel()
+	var log logbook
+	_, c := newScene(t, Options{Log: log.logger(), Brief: true})
+	c.AgentGet(t.Context(), "swordfish")
+	got := log.last(t)
+	if got["msg"] != "herdr agent get" || got["code"] != "agent_not_found" || got["exit"] != 1.0 || got["argv"] != nil || got["stderr"] != nil || got["stderr_bytes"] == nil {
+		t.Errorf("%v", got)
+	}
+	c.AgentPrompt(t.Context(), "swordfish", "hello")
+	if got := log.last(t); got["msg"] != "herdr agent prompt" || got["argv"] != nil || got["text_bytes"] != nil {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestLog(t *testing.T) {
 	t.Parallel()
 	var log logbook

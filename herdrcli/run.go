@@ -183,18 +183,22 @@ func (c *Client) record(ctx context.Context, e *Error, argv []string, secret int
 		return
 	}
 	level, attrs := slog.LevelInfo, []slog.Attr{
-		slog.Any("argv", argv[:len(argv)-secret]),
 		slog.Int("exit", e.Exit),
 		slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.Int("stdout_bytes", stdout.total),
 		slog.Int("stderr_bytes", stderr.total),
 	}
-	if secret > 0 {
+	switch {
+	case c.brief:
+	case secret > 0:
 		// What Herdr says about a message may quote it, so only sizes are kept.
-		attrs = append(attrs, slog.Int("text_bytes", len(strings.Join(argv[len(argv)-secret:], ""))))
-	} else if stderr.total > 0 {
-		kept := stderr.buf.Bytes()
-		attrs = append(attrs, slog.String("stderr", string(kept[:min(len(kept), maxLogged)])))
+		attrs = append(attrs, slog.Any("argv", argv[:len(argv)-secret]), slog.Int("text_bytes", len(strings.Join(argv[len(argv)-secret:], ""))))
+	default:
+		attrs = append(attrs, slog.Any("argv", argv))
+		if stderr.total > 0 {
+			kept := stderr.buf.Bytes()
+			attrs = append(attrs, slog.String("stderr", string(kept[:min(len(kept), maxLogged)])))
+		}
 	}
 	if e.Code != "" {
 		attrs = append(attrs, slog.String("code", e.Code))
