@@ -107,6 +107,7 @@ func TestMeshControllers(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(state, "controller-leases", "lead.json")); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
+	without(t, state, one.FenceToken)
 	h.refuses("CONTROLLER_EXISTS", "herdr_controller_acquire", asking(""))
 	renewed := h.answers("herdr_controller_renew", one.showing(`,"ttl_seconds":1800`))
 	if l := renewed.lease(t); l.FenceToken != "" || l.LeaseID != one.LeaseID || l.ExpiresAt <= one.ExpiresAt || strings.Contains(string(renewed.StructuredContent), "fenceToken") {
@@ -120,6 +121,7 @@ func TestMeshControllers(t *testing.T) {
 	if two.Generation != 2 || two.FenceToken == one.FenceToken || two.TerminalID != one.TerminalID || two.PaneID == one.PaneID {
 		t.Errorf("%+v", two)
 	}
+	without(t, state, one.FenceToken, two.FenceToken)
 	h.refuses("FENCE_MISMATCH", "herdr_controller_renew", one.showing(""))
 	h.answers("herdr_controller_renew", two.showing(""))
 
@@ -142,6 +144,7 @@ func TestMeshControllers(t *testing.T) {
 	if three.Generation != 3 || three.PaneID != "w2:p1" {
 		t.Errorf("%+v", three)
 	}
+	without(t, state, two.FenceToken, three.FenceToken)
 	h.refuses("CALLER_NOT_ACTIVE", "herdr_controller_resume", asking(""))
 	checkpoint := fmt.Sprintf(`,"checkpoint_ref":"C-1","checkpoint_sha256":%q`, anyDigest)
 	if l := other.answers("herdr_controller_release", three.showing(checkpoint)).lease(t); l.State != "released" || l.FenceToken != "" {
