@@ -73,7 +73,7 @@ func (m Machine) Examine(h Host, o Options) Finding {
 		}
 		if s.entry != nil {
 			f.Serves = true
-			m.entry(&f, h, s, version)
+			m.entry(&f, h, s)
 		}
 	}
 	if user.adapter || project.adapter {
@@ -140,12 +140,16 @@ func (m Machine) registered(f *Finding, h Host, user, project Status) {
 }
 
 // entry says what the server gets and how its tools are listed.
-func (m Machine) entry(f *Finding, h Host, s Status, version string) {
+func (m Machine) entry(f *Finding, h Host, s Status) {
 	env, e := environmentOf(s.entry), s.entry
 	if e["enabled"] == false || e["disabled"] == true {
 		f.add(Warn, "switched off in its entry", "switch it on there")
 	}
-	if h.Name == "pi" && older(version, 1, 6) {
+	switch {
+	case !m.withoutMCP(h):
+	case s.adapter:
+		f.add(Warn, "this version has no MCP, so its entry does nothing", "update it to 1.6 or newer")
+	default:
 		f.add(Fail, "this version has no MCP, so the entry does nothing", "herdr-link install pi")
 	}
 	if !filepath.IsAbs(s.program) && s.program != "" && m.program([]string{s.program}) == "" {
@@ -360,6 +364,9 @@ func older(version string, major, minor int) bool {
 	y, err2 := strconv.Atoi(b)
 	return err1 == nil && err2 == nil && (x < major || x == major && y < minor)
 }
+
+// withoutMCP reports whether the host is known to be too old for an entry.
+func (m Machine) withoutMCP(h Host) bool { return h.Name == "pi" && older(m.version(h), 1, 6) }
 
 // Of returns the host whose program or script has that path or name, or "".
 func Of(program string) string {

@@ -84,6 +84,8 @@ func TestExamine(t *testing.T) {
 		"two adapters":      {"opencode", files{"~/.config/opencode/plugins/herdr-link.js": adapter, ".opencode/plugins/herdr-link.js": adapter}, nil, Warn, []string{"there twice"}, nil},
 		"old pi": {"pi", files{"~/.pi/agent/mcp.json": `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "exposure": "direct"}}}`,
 			"~/lib/pi/package.json": `{"version": "0.73.1", "bin": {"pi": "bin/pi"}}`, "~/lib/pi/bin/pi": "x"}, nil, Fail, []string{"0.73.1", "no MCP"}, nil},
+		"old pi, both": {"pi", files{"~/.pi/agent/extensions/herdr-link/index.ts": adapter, "~/.pi/agent/mcp.json": `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "args": ["--toolsets", "control"], "exposure": "direct"}}}`,
+			"~/lib/pi/package.json": `{"version": "0.73.1", "bin": {"pi": "bin/pi"}}`, "~/lib/pi/bin/pi": "x"}, nil, Warn, []string{"no MCP", "update it to 1.6"}, []string{"install pi"}},
 		"new pi": {"pi", files{"~/.pi/agent/mcp.json": `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "exposure": "direct"}}}`,
 			"~/lib/pi/package.json": `{"version": "1.6.0", "bin": {"pi": "bin/pi"}}`, "~/lib/pi/bin/pi": "x"}, nil, OK, []string{"1.6.0"}, []string{"no MCP"}},
 

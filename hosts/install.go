@@ -30,6 +30,10 @@ type Options struct {
 	Toolsets   string
 	CallerRole string
 	DryRun     bool
+
+	// What a hand edit of the entry has set, and is to stay.
+	responseHosts, maxSession, era string
+	noClose                        bool
 }
 
 // A Report says what became of one host.
@@ -43,6 +47,9 @@ type Report struct {
 
 // errForeign is an entry or file that is not ours.
 var errForeign = errors.New("what is there under our name is not ours (--force replaces it)")
+
+// errNoMCP is a host for which an entry does nothing.
+var errNoMCP = errors.New("this version has no MCP, which came with 1.6: there is only the extension, without other toolsets (herdr-link install pi)")
 
 // A fileError is an error with the file that it is about.
 type fileError struct {
@@ -176,13 +183,8 @@ func (h Host) entry(o Options, os string, p permit) object {
 	if h.onlyOnce() {
 		add("--eager")
 	}
-	if o.Toolsets != "" {
-		add("--toolsets", o.Toolsets)
-	}
-	if o.CallerRole != "" {
-		add("--caller-role", o.CallerRole)
-	}
-	if p.closed {
+	add(o.options()...)
+	if p.closed || o.noClose && h.grant == nil { // without a grant this is the user's choice
 		add("--no-gateway-close")
 	}
 	e := h.form(c)
@@ -225,6 +227,7 @@ func (m Machine) Install(h Host, o Options) Report {
 		r.Err = errors.New(h.Why)
 		return r
 	}
+	with, was := m.settled(h, o)
 	e, err := m.installEdits(h, o)
 	var all []*draft
 	if err == nil {
@@ -242,10 +245,18 @@ func (m Machine) Install(h Host, o Options) Report {
 		err = r.apply(m, h, o, all)
 	}
 	if r.Err = err; err != nil {
-		r.Fix, _ = m.Print(h, o)
+		if !h.viaAdapter(o) {
+			o = with // or what was kept were lost in pasting
+		}
+		if !errors.Is(err, errNoMCP) {
+			r.Fix, _ = m.Print(h, o)
+		}
 		return r
 	}
 	m.tell(h, o, &r, all)
+	for _, note := range with.chosen(h, o, was, all) {
+		r.Done += "; " + note
+	}
 	return r
 }
 
@@ -352,14 +363,17 @@ func (m Machine) wanted(h Host, o Options, p permit, hint bool) (e edits, err er
 	k := editorOf(h.format)
 	e.add(file, func(text []byte) ([]byte, error) {
 		v, found, err := k.get(text, h.entryPath())
-		if err == nil && found && !ours(v) {
-			if !o.Force {
-				return nil, errForeign
-			}
-			text, err = k.remove(text, h.entryPath())
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case found && ours(v):
+			return h.renew(text, v.(map[string]any), o.keeping(v.(map[string]any)), m.OS, p)
+		case found && !o.Force:
+			return nil, errForeign
+		case found:
+			if text, err = k.remove(text, h.entryPath()); err != nil {
+				return nil, err
+			}
 		}
 		return k.set(text, h.entryPath(), h.entry(o, m.OS, p))
 	})
@@ -375,6 +389,9 @@ func (m Machine) wanted(h Host, o Options, p permit, hint bool) (e edits, err er
 }
 
 func (m Machine) installEdits(h Host, o Options) (e edits, err error) {
+	if !h.viaAdapter(o) && m.withoutMCP(h) {
+		return e, errNoMCP
+	}
 	user := o
 	user.Project = false
 	allowed := h.grants(o) && (o.Allow || m.granted(h, o))
@@ -385,7 +402,7 @@ func (m Machine) installEdits(h Host, o Options) (e edits, err error) {
 	if h.viaAdapter(o) { // one of both is enough
 		return e, m.withoutEntry(h, o, &e)
 	}
-	if entry, _ := plain(h.entry(o, m.OS, permit{})).(map[string]any); !offersLink(entry) {
+	if with, there := m.settled(h, o); !slices.Contains(with.toolsets(there), "link") {
 		return e, nil // and each of both has what the other one lacks
 	}
 	if file, err := m.place(h.adapter.file, h.adapter.project, o); err == nil && exists(file) {
@@ -413,7 +430,17 @@ func (m Machine) adapterEdit(h Host, o Options, e *edits) error {
 	return nil
 }
 
-// withoutEntry takes our entry away, if there is one.
+// renew writes our entry over the one that is there.
+func (h Host) renew(text []byte, was map[string]any, o Options, os string, p permit) ([]byte, error) {
+	e, err := renewed(h.entry(o, os, p), was)
+	if err != nil {
+		return nil, err
+	}
+	return editorOf(h.format).set(text, h.entryPath(), e)
+}
+
+// withoutEntry takes our entry away, if there is one, but for the toolsets that
+// the adapter has not.
 func (m Machine) withoutEntry(h Host, o Options, e *edits) error {
 	entry, err := m.place(h.file, h.project, o)
 	if err != nil || !exists(entry) {
@@ -422,8 +449,12 @@ func (m Machine) withoutEntry(h Host, o Options, e *edits) error {
 	k := editorOf(h.format)
 	e.add(entry, func(text []byte) ([]byte, error) {
 		v, found, err := k.get(text, h.entryPath())
-		if err != nil || !found || !ours(v) || !offersLink(v.(map[string]any)) {
+		if err != nil || !found || !ours(v) {
 			return text, nil // not to be changed, so not to be complained about
+		}
+		was := v.(map[string]any)
+		if with, some := o.beside(was); some {
+			return h.renew(text, was, with, m.OS, permit{})
 		}
 		return k.remove(text, h.entryPath())
 	})

@@ -657,7 +657,7 @@ func TestLeftover(t *testing.T) {
 }
 
 // An entry for other toolsets stands beside the adapter, in whatever order the
-// two come; one with link takes its place, or gives way to it.
+// two come; one with link takes its place, or gives way to it and keeps the others.
 func TestEntryBesideAdapter(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"opencode", "pi"} {
@@ -698,6 +698,8 @@ func TestEntryBesideAdapter(t *testing.T) {
 		expect("an entry beside it", with("response"), true, entry...)
 		expect("the adapter again", plugin, true, entry...)
 		expect("an entry in its place", with("link,response"), false, "--toolsets", "link,response", "--caller-role", "shepherd-build")
+		expect("the adapter again, for link alone", plugin, true, entry...)
+		expect("and nothing else", with("link"), false, "--toolsets", "link", "--caller-role", "shepherd-build")
 		expect("the adapter in that one's place", plugin, true)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"herdr-link/adapters"
 )
@@ -134,32 +133,6 @@ func read(file string) ([]byte, error) {
 func missing(program string) bool {
 	info, err := os.Stat(program)
 	return filepath.IsAbs(program) && (err != nil || info.IsDir())
-}
-
-// offersLink reports whether the server that an entry starts has the tools that
-// an adapter has, too.
-func offersLink(e map[string]any) bool {
-	list := "link"
-	if v := environmentOf(e)["HERDR_LINK_TOOLSETS"]; v != "" {
-		list = v
-	}
-	words := commandOf(e)
-	for i, w := range words {
-		name, value, joined := strings.Cut(w, "=")
-		switch {
-		case strings.TrimLeft(name, "-") != "toolsets" || name[0] != '-':
-		case joined:
-			list = value
-		case i+1 < len(words):
-			list = words[i+1]
-		}
-	}
-	for name := range strings.SplitSeq(list, ",") {
-		if strings.TrimSpace(name) == "link" {
-			return true
-		}
-	}
-	return false
 }
 
 // outdated says what is wrong with an entry of ours.

@@ -308,8 +308,8 @@ func tomlString(raw []byte) (string, bool) {
 	return s, err == nil
 }
 
-// tomlValue decodes a string, a bool, a whole number or an array of them; of
-// anything else it returns the text.
+// tomlValue decodes a string, a bool, a whole number, or an array or inline table of
+// them; of anything else it returns the text.
 func tomlValue(raw []byte) any {
 	raw = bytes.TrimSpace(raw)
 	switch {
@@ -337,6 +337,31 @@ func tomlValue(raw []byte) any {
 			l = append(l, tomlValue(raw[start:f.pos]))
 		}
 		return l
+	case raw[0] == '{':
+		f := &tomlFile{text: raw, pos: 1}
+		m := map[string]any{}
+		for f.pos < len(raw)-1 {
+			if strings.IndexByte(" \t\r\n,", f.peek()) >= 0 {
+				f.pos++
+				continue
+			}
+			if f.peek() == '#' {
+				_ = f.restOfLine()
+				continue
+			}
+			path, err := f.key()
+			if err != nil || f.peek() != '=' {
+				return string(raw)
+			}
+			f.pos++
+			f.spaces()
+			start := f.pos
+			if f.skipValue(0) != nil {
+				return string(raw)
+			}
+			m[name(path)] = tomlValue(raw[start:f.pos])
+		}
+		return m
 	case string(raw) == "true" || string(raw) == "false":
 		return string(raw) == "true"
 	default:
@@ -383,7 +408,7 @@ func (f *tomlFile) keysOf(header int) []tomlLine {
 	return f.lines[header+1 : n]
 }
 
-// getTOML returns the keys of the table at the path.
+// getTOML returns the keys of the table at the path, and the tables right below it.
 func getTOML(text []byte, path []string) (v any, found bool, err error) {
 	f, err := parseTOML(text)
 	if err != nil {
@@ -396,6 +421,16 @@ func getTOML(text []byte, path []string) (v any, found bool, err error) {
 	m := map[string]any{}
 	for _, l := range f.keysOf(header) {
 		m[name(l.path)] = tomlValue(text[l.value[0]:l.value[1]])
+	}
+	for i, l := range f.lines { // the tables right below it
+		if l.kind != '[' || len(l.path) != len(path)+1 || !hasPrefix(l.path, path) || m[l.path[len(path)]] != nil {
+			continue
+		}
+		below := map[string]any{}
+		for _, k := range f.keysOf(i) {
+			below[name(k.path)] = tomlValue(text[k.value[0]:k.value[1]])
+		}
+		m[l.path[len(path)]] = below
 	}
 	return m, true, nil
 }
