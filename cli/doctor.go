@@ -18,7 +18,6 @@ import (
 	"herdr-link/envelope"
 	"herdr-link/herdrcli"
 	"herdr-link/hosts"
-	"herdr-link/response"
 )
 
 // doctorTime is how long doctor takes at most, whatever hangs.
@@ -221,7 +220,7 @@ func idle(name, value string) (words []string) {
 	case name == "HERDR_LINK_AGENT_ARGS":
 		words = []string{"any"}
 	case name == "HERDR_LINK_CALLER_ROLE":
-		words = []string{response.ShepherdPlan, response.ShepherdBuild, response.Coordinator}
+		words = callerRoles
 	}
 	if slices.Contains(words, value) {
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"herdr-link/contract"
 	"herdr-link/hosts"
+	"herdr-link/response"
 )
 
 // hostFlags are the options of install and uninstall.
@@ -43,8 +44,13 @@ are found here. What else is in a file stays as it is; before the first change a
   --hint               add the hint at the start of a session (claude, codex, agy)
   --force              replace an entry of our name that is not ours
   --npx                start it by npx, to try it out
-  --toolsets LIST      the toolsets that the server offers; without it link alone, also where there were more
-  --caller-role ROLE   the caller's role, for the toolset response; to be given each time, too
+  --toolsets LIST      the toolsets that the server offers; without it those that its entry has, at first link alone.
+                       --toolsets link goes back to that
+  --caller-role ROLE   the caller's role, for the toolset response: ` + roleNames() + `;
+                       without it the one that its entry has
+
+What you added to an entry of ours by hand stays: other members, variables, and the options --response-hosts,
+--max-session-bytes and --era.
 
 HOST is one of: ` + hostNames(),
 		flags: func(f *flag.FlagSet) {
@@ -80,6 +86,11 @@ func hostNames() string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// callerRoles are those that may read answers.
+var callerRoles = []string{response.ShepherdPlan, response.ShepherdBuild, response.Coordinator}
+
+func roleNames() string { return strings.Join(callerRoles, ", ") }
 
 // chosen returns the hosts with these names; without names, those that are
 // wanted.
@@ -145,6 +156,9 @@ func (o *hostFlags) checkToolsets(p *Process) error {
 			names = append(names, strings.TrimSpace(name))
 		}
 		o.Toolsets = strings.Join(names, ",")
+	}
+	if o.CallerRole != "" && !slices.Contains(callerRoles, o.CallerRole) {
+		return usagef("no such role: %.64q; there are: %s", o.CallerRole, roleNames())
 	}
 	if o.CallerRole != "" && !slices.Contains(strings.Split(o.Toolsets, ","), "response") {
 		return usagef("--caller-role is for the toolset response: name it with --toolsets")
