@@ -164,7 +164,7 @@ func (m Machine) entry(f *Finding, h Host, s Status) {
 	default:
 		f.add(OK, "lists tools again: "+h.refresh, "")
 	}
-	if o := (Options{Project: s.File == m.inProject(h.project)}); h.grants(o) && !h.grant.seldom && !m.granted(h, o) {
+	if o := (Options{Project: s.File == m.inProject(h.project)}); m.asks(h, o) {
 		f.add(OK, "asks before each call", "")
 	}
 }

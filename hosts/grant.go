@@ -54,6 +54,17 @@ func (h Host) grantTables(text []byte) (_ []byte, err error) {
 	return text, nil
 }
 
+// asks reports whether the host asks before each call. What the user's own files
+// allow holds in a project as well, unless it stands in the entry itself.
+func (m Machine) asks(h Host, o Options) bool {
+	if !h.grants(o) || h.grant.seldom || m.granted(h, o) {
+		return false
+	}
+	user := o
+	user.Project = false
+	return h.grant.field != "" || !m.granted(h, user)
+}
+
 // granted reports whether the gateway may be called without a question already,
 // by what the user's files say, or the project's: then it must not close panes.
 func (m Machine) granted(h Host, o Options) bool {

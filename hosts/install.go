@@ -283,7 +283,7 @@ func (m Machine) tell(h Host, o Options, r *Report, all []*draft) {
 	if i := slices.IndexFunc(m.Status(h, o).Remarks, func(r string) bool { return strings.HasPrefix(r, secondEntry) }); i >= 0 {
 		r.Done += "; " + m.Status(h, o).Remarks[i] + ": remove it"
 	}
-	if !o.Allow && fresh && h.grants(o) && !h.grant.seldom && !m.granted(h, o) {
+	if !o.Allow && fresh && m.asks(h, o) {
 		r.Done += "; it asks before each call, unless --allow is given"
 	}
 	for _, note := range h.Idle(o) {

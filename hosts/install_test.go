@@ -348,6 +348,12 @@ func TestAllowedElsewhere(t *testing.T) {
 				t.Errorf("%s: %s: %s", h.Name, name, text)
 			}
 		}
+		if r := m.Install(h, Options{Program: program, Project: true, Toolsets: "link,control"}); r.Err != nil || strings.Contains(r.Done, "asks before each call") != (h.grant.field != "") {
+			t.Errorf("%s: %+v", h.Name, r)
+		}
+		if f := m.Examine(h, Options{Program: program}); strings.Contains(f.Detail, "asks before each call") != (h.grant.field != "") {
+			t.Errorf("%s: %+v", h.Name, f)
+		}
 		own := h.grant.path != nil || h.grant.text != ""
 		r := m.Install(h, Options{Program: program, Project: true, Allow: true})
 		if r.Err != nil || (own && h.grant.project == nil) != strings.Contains(r.Done, "--allow is for the user's own files only") {
