@@ -231,7 +231,7 @@ func (m Machine) Install(h Host, o Options) Report {
 	e, err := m.installEdits(h, o)
 	var all []*draft
 	if err == nil {
-		all, err = e.drafts(o, func(_ *draft, text []byte) ([]byte, error) { return text, nil })
+		all, err = e.drafts(o, emptied)
 	}
 	if err == nil {
 		var foreign string
@@ -338,7 +338,7 @@ func (r *Report) apply(m Machine, h Host, o Options, all []*draft) error {
 // found where they are. The home, the project, what a variable names and links
 // stay.
 func (m Machine) prune(h Host, file string) {
-	ends := append(m.named(h), m.Home, filepath.Join(m.Home, ".config"), m.Dir)
+	ends := append(m.named(h), m.Home, m.config(), m.Dir)
 	for i, dir := range ends {
 		ends[i] = filepath.Clean(dir)
 	}

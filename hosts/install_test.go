@@ -211,22 +211,25 @@ func roundTrip(t *testing.T, m Machine, h Host, o Options) {
 	}
 }
 
+// folders returns all folders and links.
+func (m Machine) folders(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Dir(m.Home), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && (d.IsDir() || d.Type() == fs.ModeSymlink) {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // Uninstall leaves no folder behind that install made: hosts that were not here
 // would count as found. Those stay that the user or a variable named, and links.
 func TestFolders(t *testing.T) {
 	t.Parallel()
-	folders := func(m Machine) (all []string) {
-		err := filepath.WalkDir(filepath.Dir(m.Home), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && (d.IsDir() || d.Type() == fs.ModeSymlink) {
-				all = append(all, path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
 	for _, h := range Table() {
 		for _, o := range []Options{full, {Program: program, Version: "1", Allow: true}, {Version: "1", Project: true}} {
 			if h.Why != "" || o.Project && !h.HasProject() {
@@ -239,12 +242,12 @@ func TestFolders(t *testing.T) {
 			if _, err := m.place(h.file, h.project, o); err != nil {
 				continue
 			}
-			before := folders(m)
+			before := m.folders(t)
 			for range 2 { // first without an install
 				if r := m.Uninstall(h, o); r.Err != nil {
 					t.Fatal(r.Err)
 				}
-				if after := folders(m); !slices.Equal(before, after) {
+				if after := m.folders(t); !slices.Equal(before, after) {
 					t.Errorf("%s: there are %q, before there were %q (%+v)", h.Name, after, before, o)
 				}
 				if !o.Project && m.Found(h) {
@@ -268,7 +271,7 @@ func TestFolders(t *testing.T) {
 	if err := os.Symlink(m.path("~/plugins"), m.path("~/.config/opencode/plugins")); err != nil {
 		t.Skip(err)
 	}
-	before := folders(m)
+	before := m.folders(t)
 	for _, name := range []string{"amp", "codex", "opencode", "pi"} {
 		if r := m.Install(must(t, name), Options{Program: program, Version: "1"}); r.Err != nil {
 			t.Fatal(r.Err)
@@ -277,7 +280,7 @@ func TestFolders(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	if after := folders(m); !slices.Equal(before, after) {
+	if after := m.folders(t); !slices.Equal(before, after) {
 		t.Errorf("there are %q, before there were %q", after, before)
 	}
 }

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"maps"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
@@ -243,5 +244,100 @@ func TestAdapterGivesWay(t *testing.T) {
 				t.Errorf("%s: %+v", version, r)
 			}
 		}
+	}
+}
+
+// However often and with whatever options install ran, uninstall leaves all as it was.
+func TestAnyInstalls(t *testing.T) {
+	t.Parallel()
+	choices := map[string]Options{
+		"": {}, "--mcp": {MCP: true}, "--allow": {Allow: true}, "--hint": {Hint: true}, "--toolsets link": {Toolsets: "link"}, "--toolsets link,control": {Toolsets: "link,control"},
+		"--toolsets response": {Toolsets: "response", CallerRole: "coordinator"}, "--npx": {NPX: true}, "--force": {Force: true}, "--mcp --allow --hint": full,
+	}
+	for seed, h := range Table() {
+		if h.Why != "" {
+			continue
+		}
+		t.Run(h.Name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(1, uint64(seed)))
+			for range 30 {
+				m := machine(t, nil)
+				project := h.HasProject() && r.IntN(3) == 0
+				for _, mcp := range []bool{false, true} {
+					for _, file := range m.files(t, h, Options{Program: program, MCP: mcp, Project: project, Allow: true, Hint: true}) {
+						if texts := handEdited[formatOf(h, file)]; len(texts) > 0 && r.IntN(2) == 0 {
+							put(t, file, filled(h, texts[r.IntN(len(texts))]))
+						}
+					}
+				}
+				before, folders := m.tree(t), m.folders(t)
+				var done []string
+				names := slices.Sorted(maps.Keys(choices))
+				for range 1 + r.IntN(4) {
+					name := names[r.IntN(len(names))]
+					o := choices[name]
+					o.Program, o.Version, o.Project = program, "1", project
+					done = append(done, name)
+					if r := m.Install(h, o); r.Err != nil {
+						t.Fatalf("%q: %v", done, r.Err)
+					}
+				}
+				if r := m.Uninstall(h, Options{Project: project}); r.Err != nil || !maps.Equal(before, m.tree(t)) || !slices.Equal(folders, m.folders(t)) {
+					t.Errorf("%q, project %t: %v, before %q, after %q, %q", done, project, r.Err, before, m.tree(t), m.folders(t))
+				}
+			}
+		})
+	}
+}
+
+// What an adapter replaced comes back, also if an entry has taken its place since.
+func TestReplacedAdapter(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"opencode", "pi"} {
+		h := must(t, name)
+		m := machine(t, nil)
+		put(t, m.pick(h.adapter.file), "// mine\n")
+		before := m.tree(t)
+		for _, o := range []Options{{Force: true}, {MCP: true}} {
+			o.Program, o.Version = program, "1"
+			if r := m.Install(h, o); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		if r := m.Uninstall(h, Options{}); r.Err != nil || !maps.Equal(before, m.tree(t)) {
+			t.Errorf("%+v, before %q, after %q", r, before, m.tree(t))
+		}
+	}
+}
+
+// ~/.config goes with the last host if install has made it, and stays with what
+// others put there since, without our mark.
+func TestConfigFolder(t *testing.T) {
+	t.Parallel()
+	m := machine(t, nil)
+	before := m.folders(t)
+	both := func(do func(Host, Options) Report, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if r := do(must(t, name), Options{Program: program, Version: "1"}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	both(m.Install, "amp", "goose", "claude")
+	both(m.Uninstall, "amp")
+	if len(m.tree(t)) != 3 {
+		t.Errorf("%q", m.tree(t))
+	}
+	both(m.Uninstall, "goose", "claude")
+	if after := m.folders(t); !slices.Equal(before, after) || len(m.tree(t)) > 0 {
+		t.Errorf("%q, before %q, %q", after, before, m.tree(t))
+	}
+	both(m.Install, "amp", "goose")
+	put(t, m.path("~/.config/mine"), "x")
+	both(m.Uninstall, "goose", "amp")
+	if files := slices.Collect(maps.Keys(m.tree(t))); !slices.Equal(files, []string{"~/.config/mine"}) {
+		t.Errorf("%q", files)
 	}
 }

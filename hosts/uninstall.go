@@ -37,6 +37,9 @@ func (m Machine) Uninstall(h Host, o Options) Report {
 			err = errors.Join(err, d.tidy())
 		}
 	}
+	if !o.DryRun {
+		m.leaveConfig()
+	}
 	r.Err = err
 	switch {
 	case len(files) > 0 && o.DryRun:
@@ -51,21 +54,31 @@ func (m Machine) Uninstall(h Host, o Options) Report {
 	return r
 }
 
-// leftover decides what becomes of a file in which nothing is left. One that
-// was there before stays.
+// leftover decides what becomes of a file from which uninstall took something. A
+// file of ours gives way to the one that it replaced.
 func leftover(d *draft, text []byte) ([]byte, error) {
 	d.keep = false
-	if !blank(text) || bytes.Equal(text, d.old) {
+	if _, ours := adapters.Mark(d.old); blank(text) && (ours || bytes.HasPrefix(d.old, []byte(grantMark))) {
+		was, err := read(d.path + backupName)
+		if err != nil {
+			return nil, nil
+		}
+		return was, nil
+	}
+	return emptied(d, text)
+}
+
+// emptied decides what becomes of a file in which nothing is left. One that was
+// there before stays.
+func emptied(d *draft, text []byte) ([]byte, error) {
+	if text == nil || !blank(text) || bytes.Equal(text, d.old) {
 		return text, nil
 	}
 	was, err := read(d.path + backupName)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil
-	}
-	if _, ours := adapters.Mark(d.old); ours || bytes.HasPrefix(d.old, []byte(grantMark)) { // what it replaced comes back
-		return was, nil
-	}
-	if blank(was) || filepath.Ext(d.path) == ".toml" || filepath.Ext(d.path) == ".yaml" {
+	case blank(was) || filepath.Ext(d.path) == ".toml" || filepath.Ext(d.path) == ".yaml":
 		return text, nil
 	}
 	return []byte("{}" + newline(was)), nil // JSON must have something
@@ -129,9 +142,16 @@ func (m Machine) uninstallEdits(h Host, o Options, foreign *string) (e edits) {
 		}
 		return k.remove(text, h.entryPath())
 	})
-	if h.adapter != nil {
-		add(h.adapter.file, h.adapter.project, func(text []byte) ([]byte, error) {
-			if _, ours := adapters.Mark(text); ours || o.Force {
+	if h.adapter == nil {
+		return e
+	}
+	if file, err := m.place(h.adapter.file, h.adapter.project, o); err == nil && (exists(file) || exists(file+backupName)) {
+		e.add(file, func(text []byte) ([]byte, error) {
+			_, ours := adapters.Mark(text)
+			switch {
+			case text == nil: // an entry took its place, and what it had replaced comes back
+				return read(file + backupName)
+			case ours || o.Force:
 				return nil, nil
 			}
 			return text, nil

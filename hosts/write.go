@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // backupName is what is added to a file's name for the copy of how it was
@@ -107,7 +108,7 @@ func (d *draft) replace(m Machine) (done bool, err error) {
 	case info.Mode().Perm()&0o200 == 0:
 		return false, fmt.Errorf("%s is read-only", d.path)
 	}
-	if err := os.MkdirAll(filepath.Dir(d.path), d.folder); err != nil {
+	if err := m.makeFolder(filepath.Dir(d.path), d.folder); err != nil {
 		return false, err
 	}
 	if d.keep && info != nil && d.old != nil { // one that has appeared since is read again
@@ -117,7 +118,11 @@ func (d *draft) replace(m Machine) (done bool, err error) {
 	}
 	temporary := ""
 	if d.new != nil {
-		if temporary, err = d.prepare(info); err != nil {
+		like := info
+		if like == nil { // one that comes back is as it was
+			like, _ = os.Stat(d.path + backupName)
+		}
+		if temporary, err = d.prepare(like); err != nil {
 			return false, err
 		}
 		defer os.Remove(temporary) // gone by then, if all went well
@@ -136,6 +141,40 @@ func (d *draft) replace(m Machine) (done bool, err error) {
 		return true, os.Remove(d.path)
 	}
 	return true, os.Rename(temporary, d.path)
+}
+
+// madeName is a file in a folder that many programs share and install has made.
+const madeName = ".herdr-link.made"
+
+// config is that folder.
+func (m Machine) config() string { return filepath.Join(m.Home, ".config") }
+
+// makeFolder makes a folder and those above it.
+func (m Machine) makeFolder(dir string, mode fs.FileMode) error {
+	fresh := inside(dir, m.config()) && !exists(m.config())
+	err := os.MkdirAll(dir, mode)
+	if err == nil && fresh {
+		err = os.WriteFile(filepath.Join(m.config(), madeName), nil, 0o600)
+	}
+	return err
+}
+
+// leaveConfig removes ~/.config if install has made it and nothing is in it, and
+// the mark of that when nothing of ours is there.
+func (m Machine) leaveConfig() {
+	mark := filepath.Join(m.config(), madeName)
+	if !exists(mark) {
+		return
+	}
+	in, err := os.ReadDir(m.config())
+	ours := slices.ContainsFunc(table, func(h Host) bool {
+		s := m.Status(h, Options{})
+		return s.entry != nil || s.adapter
+	})
+	if err == nil && (len(in) == 1 || !ours) {
+		_ = os.Remove(mark)
+		_ = os.Remove(m.config()) // not if something is in it
+	}
 }
 
 // prepare writes the new text to a file beside the old one.
