@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -75,7 +76,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if out, _, code := run(t, env, "", "status"); code != 0 || !regexp.MustCompile(`\Aclaude +current +\S+\ncodex +current +\S+\n\z`).MatchString(out) {
+	if out, _, code := run(t, env, "", "status"); code != 0 || !regexp.MustCompile(`\Aclaude +current +\S+ \(toolset link\)\ncodex +current +\S+ \(toolset link\)\n\z`).MatchString(out) {
 		t.Errorf("status: %d, %s", code, out)
 	}
 	if out, errs, code := run(t, env, "", "uninstall"); code != 0 || errs != "" || strings.Count(out, "removed from") != 2 {
@@ -88,6 +89,41 @@ func TestInstall(t *testing.T) {
 	more, _ := filepath.Glob(filepath.Join(home, "*herdr*"))
 	if len(left)+len(more) > 0 || err != nil {
 		t.Errorf("left: %q, %q", left, more)
+	}
+}
+
+// Status shows toolsets and role of each entry, also of one beside an adapter.
+func TestStatusShowsToolsets(t *testing.T) {
+	t.Parallel()
+	env, home := atHome(t)
+	for _, args := range []string{"opencode", "opencode --mcp --toolsets response --caller-role coordinator", "claude --toolsets link,control"} {
+		if out, errs, code := run(t, env, "", append([]string{"install"}, strings.Fields(args)...)...); code != 0 {
+			t.Fatalf("%d, %s%s", code, out, errs)
+		}
+	}
+	out, _, code := run(t, env, "", "status")
+	if code != 0 || !regexp.MustCompile(`\Aclaude +current +\S+ \(toolsets link, control\)\nopencode +current +\S+herdr-link\.js\n +and an entry in \S+opencode\.json \(toolset response; caller role coordinator\)\n\z`).MatchString(out) {
+		t.Errorf("%d, %s", code, out)
+	}
+	type entry struct {
+		File     string
+		Toolsets []string
+		Role     string `json:"caller_role"`
+	}
+	var states []struct {
+		File  string
+		Entry *entry
+	}
+	out, _, _ = run(t, env, "", "status", "--json", "claude", "opencode", "codex")
+	if err := json.Unmarshal([]byte(out), &states); err != nil || len(states) != 3 {
+		t.Fatalf("%v, %s", err, out)
+	}
+	claude, opencode := filepath.Join(home, ".claude.json"), filepath.Join(home, ".config", "opencode", "opencode.json")
+	if want := (entry{claude, []string{"link", "control"}, ""}); !reflect.DeepEqual(states[0].Entry, &want) || states[0].File != claude {
+		t.Errorf("%s", out)
+	}
+	if want := (entry{opencode, []string{"response"}, "coordinator"}); !reflect.DeepEqual(states[1].Entry, &want) || states[1].File == opencode || states[2].Entry != nil {
+		t.Errorf("%s", out)
 	}
 }
 

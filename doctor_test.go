@@ -225,6 +225,7 @@ func TestDoctorInside(t *testing.T) {
 		"bad ceiling":                   {env: []string{"HERDR_LINK_CLI_TIMEOUT_MS=2s", "HERDR_LINK_TOOLSETS=link,control"}, code: 1, key: "environment settings", begin: "fail HERDR_LINK_CLI_TIMEOUT_MS must be", words: []string{`"2s"`}},
 		"a ceiling of nothing":          {env: []string{"HERDR_LINK_CLI_TIMEOUT_MS=2s"}, key: "environment settings", begin: "ok HERDR_LINK_CLI_TIMEOUT_MS=2s"},
 		"mesh, no root":                 {env: []string{"HERDR_MESH_STATE_DIR=x", "HERDR_LINK_TOOLSETS=mesh"}, code: 1, key: "environment settings", begin: "fail HERDR_MESH_STATE_DIR must be", words: []string{`"x"`}},
+		"mesh, the usual root":          {env: []string{"HERDR_LINK_TOOLSETS=link,mesh"}, key: "environment settings", begin: "ok HERDR_LINK_TOOLSETS=link,mesh"},
 		"a root of nothing":             {env: []string{"HERDR_MESH_STATE_DIR=x"}, key: "environment settings", begin: "ok HERDR_MESH_STATE_DIR=x"},
 		"mesh and control":              {env: []string{"HERDR_LINK_TOOLSETS=mesh,control"}, code: 1, key: "environment settings", begin: "fail the toolsets control and mesh exclude"},
 		"bad time":                      {env: []string{"HERDR_LINK_TIMEOUT=soon"}, code: 1, key: "environment settings", begin: "fail HERDR_LINK_TIMEOUT must be", words: []string{`"soon"`}},
@@ -282,6 +283,18 @@ func TestDoctorInside(t *testing.T) {
 		"no such switch there": {home: func(t *testing.T, home string) {
 			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"env":{"HERDR_LINK_PREVIEW_REQUIRED":"sure"}}}}`)
 		}, key: "hosts claude", begin: "warn registered in", words: []string{"HERDR_LINK_PREVIEW_REQUIRED=sure does nothing"}},
+		"toolsets there": {home: func(t *testing.T, home string) {
+			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"args":["--toolsets","link,response","--caller-role","coordinator"],"env":{}}}}`)
+		}, key: "hosts claude", begin: "ok registered in", words: []string{"toolsets link, response; caller role coordinator"}},
+		"mesh there": {home: func(t *testing.T, home string) {
+			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"args":["--toolsets","mesh"],"env":{}}}}`)
+		}, key: "hosts claude", begin: "ok registered in", words: []string{"toolset mesh"}},
+		"no such toolset there": {home: func(t *testing.T, home string) {
+			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"args":["--toolsets","link,dance"],"env":{}}}}`)
+		}, code: 1, key: "hosts claude", begin: "fail registered in", words: []string{`in its entry no such toolset: "dance"`}},
+		"no such role there": {home: func(t *testing.T, home string) {
+			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"args":["--toolsets","response","--caller-role","boss"],"env":{}}}}`)
+		}, key: "hosts claude", begin: "warn registered in", words: []string{"caller role boss", "there is shepherd-plan, shepherd-build, coordinator"}},
 		"a broken file": {home: func(t *testing.T, home string) {
 			writeFile(t, filepath.Join(home, ".claude.json"), "{")
 		}, code: 1, key: "hosts claude", begin: "fail ~", words: []string{"cannot be read", "line 1"}},

@@ -186,7 +186,7 @@ func (d *doctor) settings(group string) time.Duration {
 		if strings.HasSuffix(name, "_CLI_TIMEOUT_MS") || strings.HasSuffix(name, "_PREVIEW_REQUIRED") || name == "HERDR_MESH_STATE_DIR" { // count with their toolset only
 			environ = append(environ, "HERDR_LINK_TOOLSETS="+d.getenv("HERDR_LINK_TOOLSETS"))
 		}
-		c, err := configure(&Process{Environ: environ}, options{})
+		c, err := d.configure(options{}, environ...)
 		if err != nil {
 			wrong = append(wrong, err.Error())
 		} else if name == "HERDR_LINK_TIMEOUT" {
@@ -209,6 +209,12 @@ func (d *doctor) settings(group string) time.Duration {
 		d.add(group, "settings", hosts.OK, "none", "")
 	}
 	return timeout
+}
+
+// configure is what a server would do that has these variables alone, and the
+// home folder.
+func (d *doctor) configure(o options, environ ...string) (*config, error) {
+	return configure(&Process{Environ: append(environ, "HOME="+d.getenv("HOME"))}, o)
 }
 
 // idle returns the words that count for a variable of which servers take any
@@ -502,13 +508,21 @@ func (d *doctor) hosts(all []hosts.Finding) {
 		}
 		for name, value := range f.Env {
 			if strings.HasPrefix(name, "HERDR_LINK_") && name != "HERDR_LINK_LOG" && !strings.Contains(value, "$") {
-				if _, err := configure(&Process{Environ: []string{name + "=" + value}}, options{}); err != nil {
+				if _, err := d.configure(options{}, name+"="+value); err != nil {
 					f.State, f.Detail, f.Fix = hosts.Fail, f.Detail+"; in its entry "+err.Error(), "mend that entry: no server starts so"
 				} else if name == "HERDR_LINK_OFF" && value == "1" && f.State == hosts.OK {
 					f.State, f.Detail, f.Fix = hosts.Warn, f.Detail+"; its entry has HERDR_LINK_OFF=1", "take that out"
 				} else if words := idle(name, value); words != nil && f.State == hosts.OK {
 					f.State, f.Detail, f.Fix = hosts.Warn, f.Detail+"; in its entry "+name+"="+value+" does nothing: there is "+strings.Join(words, ", "), "mend that entry"
 				}
+			}
+		}
+		for _, e := range f.Entries {
+			list := strings.Join(e.Toolsets, ",")
+			if _, err := d.configure(options{toolsets: &list}); err != nil && f.Env["HERDR_LINK_TOOLSETS"] == "" {
+				f.State, f.Detail, f.Fix = hosts.Fail, f.Detail+"; in its entry "+err.Error(), "mend that entry: no server starts so"
+			} else if e.CallerRole != "" && f.State == hosts.OK && !strings.Contains(e.CallerRole, "$") && !slices.Contains(callerRoles, e.CallerRole) {
+				f.State, f.Detail, f.Fix = hosts.Warn, f.Detail+"; its caller role may read nothing: there is "+roleNames(), "mend that entry"
 			}
 		}
 		d.add("hosts", f.Host, f.State, f.Detail, f.Fix)

@@ -295,7 +295,8 @@ func statusCommand() command {
 		name: "status", usage: "status [--json] [--project] [HOST…]",
 		short: "say with which hosts herdr-link is registered",
 		long: `Prints a line for each HOST, or for all that are found here: current, old (install renews it), absent, foreign (what
-is there under our name is not ours) or unreadable; and what is wrong below it.`,
+is there under our name is not ours) or unreadable; the toolsets of its entry and the caller's role; and what is wrong
+below it.`,
 		flags: func(f *flag.FlagSet) {
 			f.BoolVar(&asJSON, "json", false, "")
 			f.BoolVar(&o.Project, "project", false, "")
@@ -325,7 +326,15 @@ is there under our name is not ours) or unreadable; and what is wrong below it.`
 func printStatus(p *Process, states []hosts.Status) error {
 	var b strings.Builder
 	for _, s := range states {
-		fmt.Fprintf(&b, "%-10s %-11s %s\n", s.Host, s.State, visible(s.File))
+		fmt.Fprintf(&b, "%-10s %-11s %s", s.Host, s.State, visible(s.File))
+		switch e := s.Entry; {
+		case e == nil:
+		case e.File == s.File:
+			fmt.Fprintf(&b, " (%s)", visible(e.String()))
+		default:
+			fmt.Fprintf(&b, "\n%-10s and an entry in %s (%s)", "", visible(e.File), visible(e.String()))
+		}
+		b.WriteByte('\n')
 		for _, r := range s.Remarks {
 			fmt.Fprintf(&b, "%-10s %s\n", "", visible(r))
 		}

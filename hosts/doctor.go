@@ -27,6 +27,8 @@ type Finding struct {
 	Known  bool              // there is something of herdr-link in its files
 	Serves bool              // its files make it start a server
 	Env    map[string]string // variables that its entry gives to the server
+	// Entries are those of ours, the user's before the project's.
+	Entries []Entry
 }
 
 // add notes one more thing about the host; the worst decides.
@@ -73,6 +75,7 @@ func (m Machine) Examine(h Host, o Options) Finding {
 		}
 		if s.entry != nil {
 			f.Serves = true
+			f.Entries = append(f.Entries, *s.Entry)
 			m.entry(&f, h, s)
 		}
 	}
@@ -155,6 +158,11 @@ func (m Machine) entry(f *Finding, h Host, s Status) {
 	if !filepath.IsAbs(s.program) && s.program != "" && m.program([]string{s.program}) == "" {
 		f.add(Warn, s.program+" is not on PATH", "put it there, or herdr-link install "+h.Name)
 	}
+	said := s.Entry.String()
+	if s.adapter {
+		said = "and an entry in " + m.short(s.Entry.File) + ", " + said
+	}
+	f.add(OK, said, "")
 	m.environment(f, h, e, env)
 	switch {
 	case slices.Contains(commandOf(e), "--eager") || env["HERDR_LINK_EAGER"] == "1":

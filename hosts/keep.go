@@ -37,6 +37,14 @@ func toolsetsOf(e map[string]any) []string {
 	return splitList(list)
 }
 
+// roleOf returns the role that an entry gives to the caller, or "".
+func roleOf(e map[string]any) string {
+	if role := optionOf(commandOf(e), "caller-role"); role != "" {
+		return role
+	}
+	return environmentOf(e)["HERDR_LINK_CALLER_ROLE"]
+}
+
 func splitList(list string) (names []string) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); !slices.Contains(names, name) {
@@ -156,7 +164,7 @@ func (o Options) chosen(h Host, call Options, was map[string]any, all []*draft) 
 			notes = append(notes, "the entry takes the place of its adapter, "+d.path)
 		}
 	}
-	if slices.Contains(o.toolsets(was), "response") && o.CallerRole == "" && environmentOf(was)["HERDR_LINK_CALLER_ROLE"] == "" {
+	if slices.Contains(o.toolsets(was), "response") && o.CallerRole == "" && roleOf(was) == "" {
 		notes = append(notes, "nobody may read answers yet: --caller-role says who the caller is")
 	}
 	return notes

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"herdr-link/adapters"
 )
@@ -19,6 +20,7 @@ type Status struct {
 	State   string   `json:"state"` // absent, current, old, foreign, unreadable, unsupported
 	File    string   `json:"file,omitempty"`
 	Refresh string   `json:"refreshes_tools,omitempty"`
+	Entry   *Entry   `json:"entry,omitempty"` // of ours; File is the adapter's if it stands beside one
 	Remarks []string `json:"remarks,omitempty"`
 
 	entry   map[string]any // ours, in the host's file
@@ -26,6 +28,24 @@ type Status struct {
 	program string         // that one of the two starts
 	gone    bool           // and that is not there
 	doubled bool           // one of the remarks is about a second registration
+}
+
+// An Entry is what our entry in a host's file says of its server.
+type Entry struct {
+	File       string   `json:"file"`
+	Toolsets   []string `json:"toolsets"`
+	CallerRole string   `json:"caller_role,omitempty"`
+}
+
+func (e Entry) String() string {
+	text := "toolsets " + strings.Join(e.Toolsets, ", ")
+	if len(e.Toolsets) == 1 {
+		text = "toolset " + e.Toolsets[0]
+	}
+	if e.CallerRole != "" {
+		text += "; caller role " + e.CallerRole
+	}
+	return text
 }
 
 // Status looks at the host's files. With o.Project these are the project's.
@@ -89,11 +109,17 @@ func (m Machine) Status(h Host, o Options) Status {
 	}
 	if ours(v) {
 		s.entry = v.(map[string]any)
+		s.Entry = &Entry{file, toolsetsOf(s.entry), roleOf(s.entry)}
 	}
 	if s.adapter {
 		if s.entry == nil || offersLink(s.entry) {
 			s.doubled = true
 			remark("there is an entry beside the adapter, in %s", file)
+			return s
+		}
+		for _, problem := range outdated(h, s.entry) {
+			s.State, s.gone = "old", s.gone || missing(commandOf(s.entry)[0])
+			remark("its entry: %s", problem)
 		}
 		return s
 	}
