@@ -181,7 +181,7 @@ func TestInstallCommands(t *testing.T) {
 	}{
 		"nothing found":      {args: []string{"install"}, out: `no host was found here[^\n]*\n`},
 		"nothing to remove":  {args: []string{"uninstall"}, out: `no host was found here\n`},
-		"no status":          {args: []string{"status"}, out: `no host was found here\n`},
+		"no status":          {args: []string{"status"}, out: `no host was found here: of the 20 known ones no program is on PATH[^\n]*\n`},
 		"unknown host":       {args: []string{"install", "claude", "nope"}, code: 2, errs: usage(`"nope"`)},
 		"unknown, uninstall": {args: []string{"uninstall", "nope"}, code: 2, errs: usage(`"nope"`)},
 		"unknown, status":    {args: []string{"status", "nope"}, code: 2, errs: usage(`"nope"`)},

@@ -52,9 +52,10 @@ func TestCommands(t *testing.T) {
 		"send, other workspace":     {args: []string{"send", "builder", "hi"}, code: 1, errs: notFound},
 		"send, oneself":             {args: []string{"send", "lead", "hi"}, code: 1, errs: notFound},
 		"send, no name":             {args: []string{"send"}, stdin: "hi", code: 2, errs: usage("send")},
-		"send, three words":         {args: []string{"send", "reviewer", "a", "b"}, code: 2, errs: usage("send")},
-		"send, bad option":          {args: []string{"send", "--wait", "reviewer", "hi"}, code: 2, errs: usage("wait")},
-		"send, option without word": {args: []string{"send", "reviewer", "hi", "--reply-to"}, code: 2, errs: usage("reply-to")},
+		"send, three words":         {args: []string{"send", "reviewer", "a", "b"}, code: 2, errs: usage("in quotes, or give them on stdin")},
+		"send, bad option":          {args: []string{"send", "--wait", "reviewer", "hi"}, code: 2, errs: usage("no such option: --wait; see herdr-link send --help")},
+		"send, no such option":      {args: []string{"send", "reviewer", "-x"}, code: 2, errs: usage(`no such option: -x \(a text that begins with a dash stands behind --\)`)},
+		"send, option without word": {args: []string{"send", "reviewer", "hi", "--reply-to"}, code: 2, errs: usage("--reply-to needs a value; see")},
 
 		"close":        {args: []string{"close", "reviewer"}},
 		"close, --":    {args: []string{"close", "--", "reviewer"}},
@@ -63,8 +64,8 @@ func TestCommands(t *testing.T) {
 		"close, none":  {args: []string{"close"}, code: 2, errs: usage("close")},
 		"close two":    {args: []string{"close", "reviewer", "lead"}, code: 2, errs: usage("close")},
 
-		"bootstrap":          {args: []string{"bootstrap"}},
-		"bootstrap, unnamed": {args: []string{"bootstrap"}, env: []string{"HERDR_PANE_ID=w1:p3"}},
+		"bootstrap":          {args: []string{"bootstrap"}, out: `lead\n`},
+		"bootstrap, unnamed": {args: []string{"bootstrap"}, out: `hl-\w{8}\n`, env: []string{"HERDR_PANE_ID=w1:p3"}},
 		"bootstrap, shell":   {args: []string{"bootstrap"}, env: []string{"HERDR_PANE_ID=w1:p4"}, code: 1, errs: `SELF_UNNAMED: [^\n]*\n`},
 		"bootstrap, a word":  {args: []string{"bootstrap", "x"}, code: 2, errs: usage("")},
 
@@ -80,7 +81,9 @@ func TestCommands(t *testing.T) {
 		"call, no JSON":      {args: []string{"call", "herdr_link_send"}, stdin: `{`, code: 2, errs: usage("JSON")},
 		"call, not UTF-8":    {args: []string{"call", "herdr_link_send"}, stdin: "{\"to\":\"\xff\"}", code: 2, errs: usage("JSON")},
 		"call, too long":     {args: []string{"call", "herdr_link_send"}, stdin: `{"to":"` + strings.Repeat("x", 4<<20) + `"}`, code: 2, errs: usage("longer")},
-		"call, unknown":      {args: []string{"call", "herdr_link_dance"}, code: 2, errs: usage("herdr_link_dance")},
+		"call, unknown":      {args: []string{"call", "herdr_link_dance"}, code: 2, errs: usage(`no such tool: "herdr_link_dance"; herdr-link tools`)},
+		"call, other set":    {args: []string{"call", "herdr_agent_response"}, code: 2, errs: usage("no such tool without --toolsets response: herdr_agent_response")},
+		"call, link is off":  {args: []string{"call", "herdr_link", "--toolsets", "control"}, code: 2, errs: usage("without --toolsets link: herdr_link")},
 		"call, no name":      {args: []string{"call"}, code: 2, errs: usage("call")},
 		"call, outside":      {args: []string{"call", "herdr_link_peers"}, env: []string{"HERDR_ENV="}, code: 0, out: `.*NOT_IN_HERDR: .*"isError":true\}\n`},
 		"call gateway out":   {args: []string{"call", "herdr_link"}, env: []string{"HERDR_ENV="}, code: 0, out: `.*NOT_IN_HERDR: .*"isError":true\}\n`},
@@ -95,7 +98,11 @@ func TestCommands(t *testing.T) {
 		"version --json":      {args: []string{"version", "--json"}, out: `\{"name":"herdr-link","version":"[^"]+","protocol":"herdr-link/1",.*\}\n`},
 		"version, a word":     {args: []string{"version", "x"}, code: 2, errs: usage("")},
 		"no such command":     {args: []string{"dance"}, code: 2, errs: usage("dance")},
-		"no such option":      {args: []string{"--dance"}, code: 2, errs: usage("dance")},
+		"no such option":      {args: []string{"--dance"}, code: 2, errs: usage("no such option: --dance")},
+		"one dash":            {args: []string{"-dance=x"}, code: 2, errs: usage("no such option: -dance")},
+		"three dashes":        {args: []string{"status", "---json"}, code: 2, errs: usage("no such option: ---json")},
+		"no truth":            {args: []string{"status", "--json=maybe"}, code: 2, errs: usage(`invalid boolean value "maybe" for --json: parse error`)},
+		"no such value":       {args: []string{"orchestration", "install", "--allow-tool", "-json: x"}, code: 2, errs: usage(`for --allow-tool: no tool that can be added`)},
 		"server, a word":      {args: []string{"--eager", "x"}, code: 2, errs: usage("")},
 		"help of nothing":     {args: []string{"help", "dance"}, code: 2, errs: usage("dance")},
 		"server, no input":    {args: nil},
@@ -166,7 +173,7 @@ func TestSendPrintsID(t *testing.T) {
 func TestCommandEffects(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	if out, errs, code := run(t, inPane(t, s, "w1:p3"), "", "bootstrap"); code != 0 || out+errs != "" {
+	if out, errs, code := run(t, inPane(t, s, "w1:p3"), "", "bootstrap"); code != 0 || !strings.HasPrefix(out, "hl-") || errs != "" {
 		t.Errorf("bootstrap: %d, %s%s", code, out, errs)
 	}
 	if out, errs, code := run(t, inPane(t, s, "w1:p1"), "", "close", "reviewer"); code != 0 || out+errs != "" {

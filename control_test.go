@@ -818,7 +818,7 @@ func TestControlCommandLine(t *testing.T) {
 	if code != 0 || errs != "" || !strings.Contains(out, `"pane_info"`) {
 		t.Errorf("call: %d %q %q", code, out, errs)
 	}
-	if _, errs, code := run(t, env, `{}`, "call", "herdr_pane_list"); code != 2 || !strings.Contains(errs, "no such tool") {
+	if _, errs, code := run(t, env, `{}`, "call", "herdr_pane_list"); code != 2 || !strings.Contains(errs, "no such tool without --toolsets control: herdr_pane_list") {
 		t.Errorf("call of what is off: %d %q", code, errs)
 	}
 	out, _, _ = run(t, env, "", "tools", "--toolsets", "link,control")

@@ -187,7 +187,7 @@ func TestOrchestrationRefuses(t *testing.T) {
 		"orchestration install --worker-model x":       {2, "--worker-model must be PROVIDER/MODEL or inherit"},
 		"orchestration install --reviewer-model /x":    {2, "--reviewer-model must be PROVIDER/MODEL or inherit"},
 		"orchestration install --allow-tool bash":      {2, "no tool that can be added"},
-		"orchestration install --nothing":              {2, "flag provided but not defined"},
+		"orchestration install --nothing":              {2, "no such option: --nothing"},
 		"orchestration interrupt":                      {2, "usage: herdr-link orchestration interrupt TARGET"},
 		"orchestration interrupt a b":                  {2, "usage: herdr-link orchestration interrupt TARGET"},
 		"orchestration interrupt a --config-dir x":     {2, "has no option --config-dir"},

@@ -62,7 +62,10 @@ func sendCommand() command {
 		flags: func(f *flag.FlagSet) { f.StringVar(&replyTo, "reply-to", "", "") },
 		text:  true,
 		run: func(ctx context.Context, p *Process, flags *flag.FlagSet, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
+			if len(args) > 2 {
+				return usagef("send takes one message: put its words in quotes, or give them on stdin")
+			}
+			if len(args) < 1 {
 				return usagef("usage: herdr-link send [--reply-to ID] NAME [MESSAGE|-]")
 			}
 			m := link.Message{To: args[0], ReplyTo: replyTo}
@@ -142,14 +145,17 @@ func bootstrapCommand() command {
 	return command{
 		name: "bootstrap", usage: "bootstrap",
 		short: "give the own agent a name, if it has none",
-		long:  "Names the agent in the own pane, if it has no valid name, so that peers can reach it. The server does this by itself.",
+		long:  "Names the agent in the own pane, if it has no valid name, so that peers can reach it, and prints the name that it\nhas then. The server does this by itself.",
 		run: func(ctx context.Context, p *Process, _ *flag.FlagSet, args []string) error {
 			if len(args) > 0 {
 				return usagef("bootstrap takes no arguments")
 			}
 			return pane(ctx, p, func(ctx context.Context, l *link.Link) error {
-				_, err := l.Bootstrap(ctx)
-				return err
+				self, err := l.Bootstrap(ctx)
+				if err != nil {
+					return err
+				}
+				return printLine(p, []byte(self.Name))
 			})
 		},
 	}

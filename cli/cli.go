@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"herdr-link/fakeherdr"
@@ -151,7 +152,10 @@ func parse(flags *flag.FlagSet, args []string, text bool) (words []string, err e
 	for len(args) > 0 {
 		if err := flags.Parse(args); err != nil {
 			if text && len(words) > 0 && errors.Is(err, flag.ErrHelp) {
-				err = errors.New("a text that begins with a dash stands behind --")
+				return nil, errors.New(behindDashes)
+			}
+			if err = asTyped(err, args[:len(args)-flags.NArg()]); text && len(words) > 0 && strings.HasPrefix(err.Error(), noOption) {
+				err = fmt.Errorf("%w (%s)", err, behindDashes)
 			}
 			return nil, err
 		}
@@ -161,6 +165,33 @@ func parse(flags *flag.FlagSet, args []string, text bool) (words []string, err e
 		}
 	}
 	return append(words, behind...), nil
+}
+
+const noOption = "no such option: "
+
+const behindDashes = "a text that begins with a dash stands behind --"
+
+// asTyped says what was wrong with an option, which package flag names with one
+// dash, however it was typed. It is the last of args, or its value is.
+func asTyped(err error, args []string) error {
+	text := err.Error()
+	if typed, ok := strings.CutPrefix(text, "bad flag syntax: "); ok {
+		return fmt.Errorf(noOption+"%.64s", typed)
+	}
+	for _, typed := range slices.Backward(args[max(0, len(args)-2):]) {
+		typed, _, _ := strings.Cut(typed, "=")
+		flagName := "-" + strings.TrimLeft(typed, "-")
+		switch before, reason, found := strings.Cut(text, flagName+": "); {
+		case !strings.HasPrefix(typed, "-"):
+		case strings.HasPrefix(text, "flag needs an argument: ") && strings.HasSuffix(text, " "+flagName):
+			return fmt.Errorf("%.64s needs a value", typed)
+		case strings.HasPrefix(text, "flag provided but not defined: "):
+			return fmt.Errorf(noOption+"%.64s", typed)
+		case found:
+			return fmt.Errorf("%s%.64s: %s", strings.TrimSuffix(before, "flag "), typed, reason)
+		}
+	}
+	return err
 }
 
 func help(p *Process, all []command, args []string) error {

@@ -340,7 +340,8 @@ func printStatus(p *Process, states []hosts.Status) error {
 		}
 	}
 	if len(states) == 0 {
-		b.WriteString("no host was found here\n")
+		known := len(strings.Split(hostNames(), ", "))
+		fmt.Fprintf(&b, "no host was found here: of the %d known ones no program is on PATH, and no folder or file of its configuration is there\n", known)
 	}
 	_, err := p.Stdout.WriteString(b.String())
 	return err

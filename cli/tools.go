@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"herdr-link/envelope"
@@ -103,7 +104,14 @@ func call(ctx context.Context, p *Process, c *config, name string) error {
 	if len(raw) > maxInput {
 		return usagef("the arguments are longer than %d bytes", maxInput)
 	}
-	result, err := mcp.CallOne(ctx, c.tools(p, c.core(p)), name, raw)
+	tools := c.tools(p, c.core(p))
+	if !named(tools, name) {
+		if toolset := c.toolsetOf(p, name); toolset != "" {
+			return usagef("no such tool without --toolsets %s: %s", toolset, name)
+		}
+		return usagef("no such tool: %.64q; herdr-link tools prints them, with --toolsets also others", name)
+	}
+	result, err := mcp.CallOne(ctx, tools, name, raw)
 	if err != nil {
 		return usagef("%v", err)
 	}
@@ -114,6 +122,22 @@ func call(ctx context.Context, p *Process, c *config, name string) error {
 		return errSaid // ended from outside: whatever the result says, it is not the tool's
 	}
 	return nil
+}
+
+func named(tools []mcp.Tool, name string) bool {
+	return slices.ContainsFunc(tools, func(t mcp.Tool) bool { return t.Name == name })
+}
+
+// toolsetOf returns the toolset that is off and has that tool, or "".
+func (c *config) toolsetOf(p *Process, name string) string {
+	for _, toolset := range toolsets {
+		other := *c
+		other.toolsets = []string{toolset}
+		if !(toolset == "mesh" && runtime.GOOS == "windows") && named(other.tools(p, c.core(p)), name) {
+			return toolset
+		}
+	}
+	return ""
 }
 
 func versionCommand() command {
