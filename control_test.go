@@ -489,7 +489,7 @@ func TestControlPreview(t *testing.T) {
 		t.Errorf("it ran %q", calls)
 	}
 	token = preview("ls")
-	if c := h.fails("preview_mismatch", run, args("ls -a", token)); !strings.Contains(c.Message, "command") || strings.Contains(c.Message, "ls") {
+	if c := h.fails("preview_mismatch", run, args("ls -a", token)); !strings.Contains(c.Message, "command") || !strings.Contains(c.Message, "the token is used up") || strings.Contains(c.Message, "ls") {
 		t.Errorf("it says %q", c.Message)
 	}
 	h.fails("preview_unknown", run, args("ls", token))

@@ -230,8 +230,8 @@ func TestOrchestrationInterrupt(t *testing.T) {
 	})
 	env := inPane(t, s, "w1:p1")
 	for target, says := range map[string]string{
-		"rests": "not working now", "asks": "waits for its human", "away": "no such agent in this workspace", "nobody": "no such agent in this workspace",
-		"reviewer": "no OpenCode", "lead": "own pane", "w1:p1": "own pane", "Busy": "a target is",
+		"rests": "nothing to interrupt", "asks": "waits for its human", "away": "no such agent in this workspace", "nobody": "no such agent in this workspace",
+		"reviewer": "no OpenCode, and ctrl+c may end", "lead": "own pane", "w1:p1": "own pane", "Busy": "a target is",
 	} {
 		out, errs, code := run(t, env, "", "orchestration", "interrupt", target)
 		if code != 1 || out != "" || !strings.Contains(errs, says) || strings.Contains(strings.ReplaceAll(errs, "w1:p2", ""), "w1:") {
@@ -239,7 +239,7 @@ func TestOrchestrationInterrupt(t *testing.T) {
 		}
 	}
 	leaf := environment{vars: append(slices.Clone(env.vars), "SHEPHERD_MODE=sheep-build")}
-	if _, errs, code := run(t, leaf, "", "orchestration", "interrupt", "busy"); code != 1 || !strings.Contains(errs, "interrupts nobody") {
+	if _, errs, code := run(t, leaf, "", "orchestration", "interrupt", "busy"); code != 1 || !strings.Contains(errs, "by its SHEPHERD_MODE") {
 		t.Errorf("a leaf: %d, %s", code, errs)
 	}
 	if keys := commands(t, s, "agent", "send-keys"); len(keys) > 0 {

@@ -53,7 +53,7 @@ func (k *call) typeIn(ctx context.Context) *result {
 			if name == "" {
 				name = "the herdr program"
 			}
-			return k.refuse("preview_mismatch", name+" is not what the preview has shown; "+nothingSent)
+			return k.refuse("preview_mismatch", name+" is not what the preview has shown; "+nothingSent+", and the token is used up: make a new preview")
 		}
 		seen = &ticket.seen
 	} else if k.c.PreviewRequired && !k.values.True(argPreview) {

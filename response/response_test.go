@@ -583,6 +583,9 @@ func TestFaults(t *testing.T) {
 			t.Errorf("docs/orchestration.md says of %s: %q", code, row)
 		}
 	}
+	if !strings.Contains(errNotOpenCode.Message, "herdr integration install") {
+		t.Errorf("it does not say what to do: %s", errNotOpenCode.Message)
+	}
 	for _, f := range []*fault{errForeign, errCompressed} {
 		if f.Code != "SESSION_EXPORT_FAILED" || f.Retryable {
 			t.Errorf("%+v", f)
