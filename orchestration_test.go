@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestOrchestration(t *testing.T) {
 		Integration *string
 		Conflicts   []string
 	}
-	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 || errs != "" {
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 || errs != "" || !strings.HasPrefix(out, "{\n  \"version\": ") {
 		t.Fatalf("status: %d, %v, %s%s", code, err, out, errs)
 	}
 	if s.ConfigDir != config || !s.Installed || len(s.Files) != 2 || s.Files[0].State != "ok" || s.Binary.Path != binaries.server || !s.Binary.Exists ||
@@ -118,6 +119,9 @@ func TestOrchestrationHooks(t *testing.T) {
 	}
 	const install = "install --no-validate --worker-model inherit --reviewer-model inherit"
 	check(install, "", false, true)
+	if out, _, _ := run(t, env, "", append([]string{"orchestration"}, strings.Fields(install)...)...); !strings.Contains(out, "are in "+policy+"\n") {
+		t.Errorf("it does not say where the hooks are: %s", out)
+	}
 	check(install+" --no-session-hooks", "", false, false)
 	check(install+" --with-hooks", policy, true, true)
 	check("uninstall", policy, true, true)
@@ -134,6 +138,24 @@ func TestOrchestrationHooks(t *testing.T) {
 	}
 	if all, err := os.ReadDir(filepath.Join(home, ".config", "opencode")); err == nil && len(all) > 0 {
 		t.Errorf("afterwards: %v", all)
+	}
+}
+
+// That OpenCode is asked is said before, and what it answered.
+func TestOrchestrationAsks(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a script is no program there")
+	}
+	bin := t.TempDir()
+	writeFile(t, filepath.Join(bin, "opencode"), "#!/bin/sh\n[ \"$1\" = debug ] && printf '{\"name\":\"%s\",\"mode\":\"primary\"}' \"$3\"\n")
+	if err := os.Chmod(filepath.Join(bin, "opencode"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env, _ := atHome(t, "PATH="+bin)
+	out, errs, code := run(t, env, "", "orchestration", "install")
+	if code != 0 || !strings.HasPrefix(errs, "asking OpenCode whether it takes the agents") || !strings.Contains(out, "takes all six agents") {
+		t.Errorf("%d, %s%s", code, out, errs)
 	}
 }
 

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"strings"
 
 	"herdr-link/orchestration"
 )
@@ -63,12 +61,5 @@ func hooksStatus(ctx context.Context, p *Process, h orchestration.Hooks) error {
 	if err != nil {
 		return fmt.Errorf("herdr-link: hooks: %w", err)
 	}
-	var text strings.Builder
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(status); err != nil {
-		return err
-	}
-	return print(p, text.String())
+	return encodeIndented(p, status)
 }

@@ -137,6 +137,9 @@ func (o *teamFlags) run(ctx context.Context, p *Process, word string) error {
 		return o.status(ctx, p, i, h)
 	}
 	i.Policy = o.policy(h, word)
+	i.Asking = func() {
+		fmt.Fprintln(p.Stderr, "asking OpenCode whether it takes the agents; the first time that can take minutes, since it installs a package of its own")
+	}
 	var done orchestration.Report
 	if word == "uninstall" {
 		done, err = i.Uninstall(ctx)
@@ -244,6 +247,8 @@ func (o *teamFlags) enforce(ctx context.Context, h orchestration.Hooks) (done st
 		return h.Install(ctx, false)
 	case !o.withHooks && err != nil:
 		return "the push policy is not in the shells of these agents: " + err.Error(), nil
+	case !o.NoSessionHooks && err == nil:
+		return "the hooks of the push policy, for the shells of these agents, are in " + h.Dir, nil
 	}
 	return "", err
 }
@@ -257,7 +262,7 @@ func (o *teamFlags) status(ctx context.Context, p *Process, i orchestration.Inst
 	} else {
 		s.Hooks = hooks
 	}
-	if err := encode(p, s); err != nil {
+	if err := encodeIndented(p, s); err != nil {
 		return err
 	}
 	if o.check && !s.OK() {

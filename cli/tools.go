@@ -27,6 +27,18 @@ func encode(p *Process, v any) error {
 	return print(p, line.String())
 }
 
+// encodeIndented prints v as JSON for people, on many lines.
+func encodeIndented(p *Process, v any) error {
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return print(p, text.String())
+}
+
 // canonical returns the core as it is inside Herdr, wherever this process is.
 func canonical(c *config) *link.Link {
 	inside := map[string]string{"HERDR_ENV": "1", "HERDR_BIN_PATH": "herdr", "HERDR_PANE_ID": "pane"}

@@ -6,8 +6,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +45,9 @@ type Installer struct {
 	OpenCode *OpenCode // nil: it is not there
 	Data     Data      // Models, Hooks and AllowTools as the options want them
 	Now      func() time.Time
+	// Asking, if not nil, is called before OpenCode is asked about the agents, which
+	// can take minutes.
+	Asking func()
 	// Policy, if not nil, does what belongs to the push policy, when all else has
 	// been done, and says what. If it fails, so does the whole, with nothing done.
 	Policy func(context.Context) (done string, err error)
@@ -80,6 +85,9 @@ func (i Installer) Install(ctx context.Context, o Options) (r Report, err error)
 		for _, c := range changes {
 			r.add("%-9s %s%s", c.verb("create", "change", "unchanged"), i.Place.path(c.name), c.summary())
 		}
+		if d.Hooks != "" {
+			r.add("the hooks of the push policy would be in %s", d.Hooks)
+		}
 		r.add("nothing was written")
 		return r, nil
 	}
@@ -94,16 +102,20 @@ func (i Installer) Install(ctx context.Context, o Options) (r Report, err error)
 		}
 	}()
 	if err := i.write(w, before, changes, d, o); err != nil {
-		return nil, err
+		return nil, unwritable(err)
 	}
 	switch {
 	case o.NoValidate:
 	case i.OpenCode == nil:
 		r.add("opencode is not on PATH, so nobody has checked that it takes the agents")
 	default:
+		if i.Asking != nil {
+			i.Asking()
+		}
 		if err := i.validate(ctx); err != nil {
 			return nil, err
 		}
+		r.add("OpenCode was asked, and takes all six agents")
 	}
 	policy := ""
 	if i.Policy != nil {
@@ -122,6 +134,15 @@ func (i Installer) Install(ctx context.Context, o Options) (r Report, err error)
 	}
 	r.add("start OpenCode anew: a running one knows nothing of it")
 	return r, nil
+}
+
+// unwritable says what to do where one may not write.
+func unwritable(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+		return fmt.Errorf("nothing was written: %s: %w\nOpenCode's folder must be one that you may write to; --config-dir names another", p.Path, p.Err)
+	}
+	return err
 }
 
 // write makes the changes, the manifest last: it names the folders made for the

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -117,10 +119,24 @@ func TestInstall(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, "")
 	before := tr.tree()
+	told := 0
+	tr.Asking = func() {
+		if told++; slices.ContainsFunc(tr.asked(), func(line string) bool { return strings.HasPrefix(line, "debug") }) {
+			t.Error("OpenCode was asked before this was said")
+		}
+	}
+	if r := tr.install(Options{DryRun: true}); told > 0 || !slices.Contains(r, "the hooks of the push policy would be in "+tr.Data.Hooks) {
+		t.Errorf("%d, %q", told, r)
+	}
+	os.Remove(tr.journal)
 	r := tr.install(Options{})
+	if tr.Asking = nil; told != 1 {
+		t.Errorf("it was said %d times that OpenCode is asked", told)
+	}
 	dir := tr.Place.Dir
 	want := Report{
 		"no model is set for the reviewers: they take the one that is active in OpenCode",
+		"OpenCode was asked, and takes all six agents",
 		"created   " + filepath.Join(dir, "plugins", "herdr-link-orchestration.js"),
 		"created   " + filepath.Join(dir, "herdr-link", "orchestration.json"),
 		"created   " + filepath.Join(dir, "herdr-link", "manifest.json"),
@@ -374,7 +390,7 @@ func TestDryRun(t *testing.T) {
 	dry := quick
 	dry.DryRun = true
 	r := tr.install(dry)
-	if len(r) != 4 || !strings.HasPrefix(r[0], "create    "+tr.Place.path(pluginFile)+"  +") || !strings.HasSuffix(r[0], " -0 lines") || r[3] != "nothing was written" {
+	if len(r) != 5 || !strings.HasPrefix(r[0], "create    "+tr.Place.path(pluginFile)+"  +") || !strings.HasSuffix(r[0], " -0 lines") || r[4] != "nothing was written" {
 		t.Errorf("%q", r)
 	}
 	same(t, "after it", tr.tree(), before)
@@ -382,7 +398,7 @@ func TestDryRun(t *testing.T) {
 	before = tr.tree()
 	dry.WorkerModel = "p/w"
 	r = tr.install(dry)
-	if len(r) != 4 || r[0] != "unchanged "+tr.Place.path(pluginFile) || r[1] != "change    "+tr.Place.path(dataFile)+"  +3 -1 lines" {
+	if len(r) != 5 || r[0] != "unchanged "+tr.Place.path(pluginFile) || r[1] != "change    "+tr.Place.path(dataFile)+"  +3 -1 lines" {
 		t.Errorf("%q", r)
 	}
 	same(t, "after another", tr.tree(), before)
@@ -538,6 +554,31 @@ func TestPolicy(t *testing.T) {
 	}
 	tr.Policy = func(context.Context) (string, error) { return "", broken }
 	if _, err := tr.Uninstall(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A folder that cannot be written to has a word on what to do.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []error{fs.ErrPermission, syscall.EACCES, syscall.EROFS} {
+		err := unwritable(fmt.Errorf("x: %w", &fs.PathError{Op: "mkdir", Path: "/home/.config", Err: reason}))
+		if !strings.HasPrefix(err.Error(), "nothing was written: /home/.config: ") || !strings.Contains(err.Error(), "--config-dir") {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := unwritable(errBusy); err != errBusy {
+		t.Errorf("%v", err)
+	}
+	if os.Getuid() <= 0 {
+		t.Skip("no folder is locked to this user")
+	}
+	tr := newTrial(t, "")
+	if err := os.Chmod(tr.Place.Home, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(tr.Place.Home, 0o700)
+	if _, err := tr.Install(t.Context(), quick); err == nil || !strings.Contains(err.Error(), "nothing was written") {
 		t.Errorf("%v", err)
 	}
 }
