@@ -34,6 +34,8 @@ func document(t *testing.T) string {
 	say("# Hosts\n\n<!-- Made from the table in hosts/table.go: go test ./hosts -run TestDocs -update -->\n")
 	say("`herdr-link install` puts all this where it belongs, and `herdr-link uninstall` takes it away again; `--dry-run` shows it first.")
 	say("`/opt/herdr-link` below stands for the program's absolute path. `herdr-link install --print HOST` prints the lines for yours.\n")
+	say("A later `install` renews an entry. What you added to it stays: other members, variables, and the options `--toolsets`, `--caller-role`,")
+	say("`--response-hosts`, `--max-session-bytes` and `--era`; so does a choice such as `enabled`, `disabled`, `timeout` or `tools`.\n")
 	names := regexp.MustCompile("[a-z_-]*_[a-z_-]*")
 	say("| host | the model sees | lists tools again |\n|---|---|---|")
 	for _, h := range Table() {

@@ -15,7 +15,7 @@ var (
 	errLeaf      = errors.New("by its SHEPHERD_MODE this agent works for others, and such an agent interrupts nobody")
 	errTarget    = errors.New("a target is a name (a lower-case letter, then a-z, 0-9, - and _) or a pane, such as w1:p2")
 	errNoAgent   = errors.New("there is no such agent in this workspace")
-	errNoSelf    = errors.New("Herdr sees no agent in this pane, and a plain shell interrupts nobody")
+	errNoSelf    = errors.New("no agent is seen by Herdr in this pane, and a plain shell interrupts nobody")
 	errOwn       = errors.New("that is this agent's own pane")
 	errKind      = errors.New("that agent is no OpenCode, and ctrl+c may end another one altogether")
 	errNotWorks  = errors.New("that agent is not working now: there is nothing to interrupt")
