@@ -169,6 +169,8 @@ func TestMeshControllers(t *testing.T) {
 				}
 			}
 		}
+		x.stdin.Close()
+		x.wait() // stderr is whole then
 		for _, token := range tokens {
 			if strings.Contains(x.stderr.String(), token) {
 				t.Error("a fence token is on stderr")
