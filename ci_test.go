@@ -79,6 +79,9 @@ func (d desk) run(t *testing.T, env []string, args ...string) (printed string, c
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir = d.root
 	cmd.Env = append([]string{"PATH=" + d.bin, "HOME=" + d.root, "TMPDIR=" + t.TempDir(), "HERDR_LINK_BINARY=" + filepath.Join(d.bin, "sh")}, env...)
+	if _, err := cmd.StdinPipe(); err != nil { // nothing comes, and it does not end
+		t.Fatal(err)
+	}
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
@@ -245,7 +248,7 @@ func TestCIRun(t *testing.T) {
 		want      string
 	}{
 		"everything": {`echo "$1"`, "", 0, all + "passed, and nothing was skipped\n"},
-		"a skip":     {`echo "$1"; test "$1" != lint || .ci/skip "a thing"`, "", 0, strings.Replace(all, "lint\n", "lint\nskipped: a thing\n", 1) + "passed, but for what was skipped:\n  skipped: a thing\n"},
+		"two skips":  {`case $1 in lint) .ci/skip a thing;; probe) .ci/skip "an  other";; *) echo "$1";; esac`, "", 0, strings.Replace(all, "lint\nprobe\n", "skipped: a thing\nskipped: an  other\n", 1) + "passed, but for what was skipped:\n  skipped: a thing\n  skipped: an  other\n"},
 		"a failure":  {`echo "$1"; test "$1" != npm-test`, "", 1, strings.TrimSuffix(all, "sdk-test\n") + "failed: make npm-test\n"},
 		"tests fail": {`echo "$1"; test "$1" != test`, "", 1, "test\nfailed: make test\n"},
 		"no commit":  {`echo "$1"`, "exit 128", 0, "test\nlint\nprobe\nskipped: dist and its npm packages: git knows no commit of this folder\nsdk-test\npassed, but for what was skipped:\n  skipped: dist and its npm packages: git knows no commit of this folder\n"},
