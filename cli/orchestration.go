@@ -55,7 +55,7 @@ own files still wins. uninstall takes away what is as it was written. See docs/o
     --force                           replace files that are not as herdr-link left them; a copy is kept
   uninstall [--with-hooks]
   status [--check]                    JSON; with --check exit 1 unless all is well
-  interrupt TARGET                    press ctrl+c in the pane of an OpenCode that works, of the own workspace
+  interrupt TARGET                    press ctrl+c in the pane of an OpenCode that works, of the own workspace: it ends
 
   --config-dir DIR    OpenCode's folder, if it is not the usual one
 

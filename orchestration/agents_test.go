@@ -336,7 +336,7 @@ func TestPrompts(t *testing.T) {
 	leads := "HERDR_ENV|say that you need a pane|--kind opencode --pane PANE -- --agent ROLE|no model, no `--auto`|unique|herdr_agent_response alone|each cursor|in order|" +
 		"Never take it for the result|wait, and try again|partial state|finish other than stop|length|herdr-link orchestration interrupt NAME|truly stuck|Never type commands|" +
 		"generators|keep the parts|do not repeat|; & \\| < >|tools of herdr-link|amend|" +
-		"--until working --timeout 20000|before OpenCode takes input is lost|none of this task|narrower than 40 columns|herdr tab create"
+		"--until working --timeout 20000|before OpenCode takes input is lost|none of this task|narrower than 40 columns|herdr tab create|ends OpenCode itself|free shell again"
 	for name, facts := range map[string]string{
 		shepherdPlan: leads + "|status, branches, worktrees, HEAD and history|todo|Markdown alone|plans, research notes, briefs, handoffs|Never start a role that can implement|" +
 			"git push origin HEAD|git push -u origin HEAD|git push --set-upstream origin HEAD|right before a push|detached HEAD|orchestration.protectedBranch|sheep-plan alone|" +

@@ -26,7 +26,8 @@ var (
 	errUncertain = errors.New("no answer came from Herdr; the key may have been pressed")
 )
 
-// interruptKey ends what OpenCode is doing, and is the only key that is pressed.
+// interruptKey is the only key that is pressed. OpenCode 1.18 ends by it, unless
+// there is a draft in its input line: that is emptied then, and nothing else.
 const interruptKey = "ctrl+c"
 
 // lockTime is how long an interrupt waits for the lock of its target.
