@@ -33,7 +33,7 @@ var (
 	errNotOne   = &fault{Code: "INVALID_REQUEST", Message: "exactly one of target and cursor must be given: target for the first page, cursor for each further one"}
 	errNotFound = &fault{Code: "AGENT_NOT_FOUND", Message: "There is no such agent here."}
 
-	errNotOpenCode = &fault{Code: "AGENT_NOT_OPENCODE", Message: "Herdr knows no session of this agent that can be read here. Its host's integration must be installed (herdr integration install opencode, claude or codex), and the agent started after that."}
+	errNotOpenCode = &fault{Code: "AGENT_NOT_OPENCODE", Message: "Herdr knows no session of this agent that can be read here. Its host's integration must be installed (herdr integration install opencode, claude or codex), and the agent started after that. One that has just been started has none before its first task."}
 	errNoSession   = &fault{Code: "SESSION_NOT_FOUND", Message: "The agent's host has no such session."}
 	errTooLarge    = &fault{Code: "SESSION_EXPORT_TOO_LARGE", Message: "The session is larger than --max-session-bytes allows."}
 	errForeign     = &fault{Code: "SESSION_EXPORT_FAILED", Message: "What was found is another session."}

@@ -155,7 +155,7 @@ func TestUnreadableAgents(t *testing.T) {
 		}
 	}
 	set("idle", nil)
-	if a := ask(t, r, `"target":"reviewer"`); a.code() != "AGENT_NOT_OPENCODE" {
+	if a := ask(t, r, `"target":"reviewer"`); a.code() != "AGENT_NOT_OPENCODE" || !strings.Contains(a.raw, "none before its first task") {
 		t.Errorf("none: %s", a.raw)
 	}
 }
