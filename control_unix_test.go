@@ -36,8 +36,7 @@ func TestControlLocks(t *testing.T) {
 	h := steer(t, s, "w1:p1", "HOME="+home, "HERDR_LINK_OFF=1")
 	const run, args = "herdr_pane_run", `{"paneId":"w1:p4","command":"ls"}`
 	lock := hold()
-	id := h.begin(run, args)
-	locking(t, h)
+	id := locking(t, h, run, args)
 	change(t, s, func(w *fakeherdr.World) { // while the call waits for the lock
 		w.Pane("w1:p4").Agent = &fakeherdr.Agent{Kind: "pi", Status: fakeherdr.Idle, Ready: true}
 	})
@@ -47,8 +46,7 @@ func TestControlLocks(t *testing.T) {
 	}
 	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p4").Agent = nil })
 	lock = hold()
-	id = h.begin(run, args)
-	locking(t, h)
+	id = locking(t, h, run, args)
 	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p4").Terminal = "term_00000000000001" })
 	lock.Release()
 	if c := h.controlled(id); c.ErrorCode != "target_changed" {

@@ -108,8 +108,7 @@ func stages() []stage {
 			holder.begin("herdr_link_send", sendArgs)
 			awaitCalls(t, l.s, 1, "agent", "prompt")
 			h := l.eager(t)
-			id := h.begin("herdr_link_send", sendArgs)
-			locking(t, h)
+			id := locking(t, h, "herdr_link_send", sendArgs)
 			return h, []string{id}
 		}},
 		{"sleep for the Enter", func(t *testing.T, l launch) (*host, []string) {
@@ -124,8 +123,7 @@ func stages() []stage {
 					t.Fatal(err)
 				}
 			}
-			id := h.begin("herdr_link_send", sendArgs)
-			locking(t, h)
+			id := locking(t, h, "herdr_link_send", sendArgs)
 			return h, []string{id}
 		}},
 		{"prompt", func(t *testing.T, l launch) (*host, []string) {
@@ -202,13 +200,16 @@ func locks(t *testing.T, home string) []string {
 	return files
 }
 
-// locking waits until the server has both its lookups and a lock file open.
-func locking(t *testing.T, h *host) {
+// locking begins a call, waits until the server has a lock file open for it, and
+// returns the call's id. It looks for the server's processes before: that takes
+// longer than some locks are open.
+func locking(t *testing.T, h *host, tool, args string) (id string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells which files a process has open")
 	}
-	pids := h.env.alive() // looked for once: that takes longer than some locks are open
+	pids := h.env.alive()
+	id = h.begin(tool, args)
 	eventually(t, "an open lock", func() bool {
 		for _, pid := range pids {
 			fds, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
@@ -220,6 +221,7 @@ func locking(t *testing.T, h *host) {
 		}
 		return false
 	})
+	return id
 }
 
 // TestEnds ends servers in each way at each stage. Within a second the server
