@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"herdr-link/herdrcli"
+	"herdr-link/mcp"
 )
 
 // minVersion is the oldest herdr whose commands are those of the table
@@ -146,7 +147,7 @@ func (c *Control) doctor(ctx context.Context) *result {
 			break
 		}
 	}
-	r.Data = marshal(d)
+	r.Data = mcp.Marshal(d)
 	c.record(t, state.Took, r)
 	return r
 }

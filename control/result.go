@@ -25,7 +25,7 @@ type result struct {
 
 // object returns the result as JSON. Data can be large, and is not read again.
 func (r *result) object() []byte {
-	b := marshal(r)
+	b := mcp.Marshal(r)
 	if r.Data != nil {
 		b = append(append(append(b[:len(b)-1], `,"data":`...), r.Data...), '}')
 	}
@@ -45,22 +45,11 @@ func (r *result) encode() *mcp.Result {
 		brief.Data, terminal = cutText(r.Data)
 		object = brief.object()
 	}
-	var lines bytes.Buffer
-	lines.Grow(2 * len(object))
-	_ = json.Indent(&lines, object, "", "  ") // it is valid JSON
-	m := &mcp.Result{Text: []string{lines.String()}, Structured: whole, IsError: !r.OK}
+	m := &mcp.Result{Text: []string{mcp.Lines(object)}, Structured: whole, IsError: !r.OK}
 	if terminal != "" {
 		m.Text = append(m.Text, terminal)
 	}
 	return m
-}
-
-func marshal(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a result always has a JSON form
-	return bytes.TrimSpace(b.Bytes())
 }
 
 // cutText takes data.result.read.text out of what herdr printed about a match.
@@ -71,9 +60,9 @@ func cutText(data json.RawMessage) (rest json.RawMessage, text string) {
 		return data, ""
 	}
 	delete(read, "text")
-	result["read"] = marshal(read)
-	answer["result"] = marshal(result)
-	return marshal(answer), text
+	result["read"] = mcp.Marshal(read)
+	answer["result"] = mcp.Marshal(result)
+	return mcp.Marshal(answer), text
 }
 
 // refuse makes the result of a call that came to nothing here.

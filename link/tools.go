@@ -170,7 +170,7 @@ func (l *Link) beginGateway(s *mcp.Session, args mcp.Args) mcp.Call {
 	switch {
 	case !ok:
 	case action == "" && isNull(args["action"]), action == "activate":
-		result := mcp.Structured(encode(struct {
+		result := mcp.Structured(mcp.Marshal(struct {
 			Status       string   `json:"status"`
 			Capabilities []string `json:"capabilities"`
 			Contract     string   `json:"contract"`
@@ -256,13 +256,13 @@ func (l *Link) peersCall(mcp.Args) (call, error) {
 // some hosts cut long lines.
 func PeersJSON(self Peer, peers []Peer) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"self":%s,"peers":[`, encode(self))
+	fmt.Fprintf(&b, `{"self":%s,"peers":[`, mcp.Marshal(self))
 	for i, p := range peers {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		b.WriteByte('\n')
-		b.Write(encode(p))
+		b.Write(mcp.Marshal(p))
 	}
 	b.WriteString("]}")
 	return b.Bytes()
@@ -297,7 +297,7 @@ func (l *Link) sendCall(args mcp.Args) (call, error) {
 
 // SentJSON is the result of Send as JSON.
 func SentJSON(id, to string) []byte {
-	return encode(struct {
+	return mcp.Marshal(struct {
 		Status string `json:"status"`
 		ID     string `json:"id"`
 		To     string `json:"to"`
@@ -319,7 +319,7 @@ func (l *Link) closeCall(args mcp.Args) (call, error) {
 
 // ClosedJSON is the result of Close as JSON.
 func ClosedJSON(agent string) []byte {
-	return encode(struct {
+	return mcp.Marshal(struct {
 		Status string `json:"status"`
 		Agent  string `json:"agent"`
 	}{"closed", agent})
@@ -328,16 +328,7 @@ func ClosedJSON(agent string) []byte {
 // withContract adds the member "contract" to a JSON object that has members.
 func withContract(object []byte, contract string) []byte {
 	b := append(bytes.TrimSuffix(object[:len(object):len(object)], []byte("}")), `,"contract":`...)
-	return append(append(b, encode(contract)...), '}')
-}
-
-// encode is JSON without the escapes that only HTML needs.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // plain structs and strings always have a JSON form
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return append(append(b, mcp.Marshal(contract)...), '}')
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || raw[0] == 'n' }

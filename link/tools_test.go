@@ -160,7 +160,7 @@ func cost(t *testing.T, list json.RawMessage) (bytes int) {
 		t.Fatal(err)
 	}
 	for _, tool := range tools.Tools {
-		bytes += len(encode(tool))
+		bytes += len(mcp.Marshal(tool))
 	}
 	return bytes
 }
@@ -232,7 +232,7 @@ func TestActivate(t *testing.T) {
 		if before, after := a.listed(1), a.listed(3); !slices.Equal(before, dormantTools) || !slices.Equal(after, activeTools) {
 			t.Errorf("%s: listed %q, then %q", request, before, after)
 		}
-		want := string(encode(map[string]any{"status": "active", "capabilities": []string{"peers", "send", "close"}, "contract": fullContract()}))
+		want := string(mcp.Marshal(map[string]any{"status": "active", "capabilities": []string{"peers", "send", "close"}, "contract": fullContract()}))
 		for _, n := range []int{2, 4} {
 			r := a.call(n)
 			if r.IsError || len(r.Content) != 1 || !sameJSON(t, r.text(), want) || string(r.StructuredContent) != r.text() {
@@ -255,7 +255,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	if err := json.Unmarshal([]byte(b), &y); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
-	return string(encode(x)) == string(encode(y))
+	return string(mcp.Marshal(x)) == string(mcp.Marshal(y))
 }
 
 // Whichever call activates, its answer has the contract, as a second text and
@@ -292,7 +292,7 @@ func TestActivatingCalls(t *testing.T) {
 				t.Errorf("its structure: %s, %v", first.StructuredContent, err)
 			}
 			delete(object, "contract")
-			if !sameJSON(t, first.text(), string(encode(object))) {
+			if !sameJSON(t, first.text(), string(mcp.Marshal(object))) {
 				t.Errorf("text and structure differ:\n%s\n%s", first.text(), first.StructuredContent)
 			}
 			if second.IsError || len(second.Content) != 1 || strings.Contains(string(a.results["3"]), "contract") {
@@ -454,7 +454,7 @@ func TestEager(t *testing.T) {
 	if a.changes() != 0 || strings.Contains(string(a.results["0"]), "listChanged") {
 		t.Errorf("%s", a.lines)
 	}
-	if list := string(a.results["1"]); !strings.Contains(list, string(encode(strings.SplitAfter(contract.Rules, "\n")[0])[1:20])) {
+	if list := string(a.results["1"]); !strings.Contains(list, string(mcp.Marshal(strings.SplitAfter(contract.Rules, "\n")[0])[1:20])) {
 		t.Errorf("no contract in the gateway's description: %s", list)
 	}
 }

@@ -95,11 +95,7 @@ func (s *Schema) JSON() json.RawMessage {
 		j.Properties = json.RawMessage("{" + members.String() + "}")
 		j.Additional = new(bool)
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(j) // plain values always have a JSON form
-	return bytes.TrimSpace(text.Bytes())
+	return Marshal(j)
 }
 
 // An ArgumentError says which argument breaks which rule. It never has the

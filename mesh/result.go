@@ -13,14 +13,13 @@ import (
 // structure; as text the same in many short lines, without the terminals' texts,
 // which follow as they are, a block each, in the order of the JSON.
 func succeeded(answer any) *mcp.Result {
-	whole := marshal(answer)
-	var brief, lines bytes.Buffer
+	whole := mcp.Marshal(answer)
+	var brief bytes.Buffer
 	var texts []string
 	dec := json.NewDecoder(bytes.NewReader(whole))
 	dec.UseNumber()
 	cut(dec, &brief, &texts)
-	_ = json.Indent(&lines, brief.Bytes(), "", "  ") // it is valid JSON
-	return &mcp.Result{Text: append([]string{lines.String()}, texts...), Structured: whole}
+	return &mcp.Result{Text: append([]string{mcp.Lines(brief.Bytes())}, texts...), Structured: whole}
 }
 
 // failed is the result of a call that came to nothing.
@@ -33,17 +32,8 @@ func failed(f *fault.Fault) *mcp.Result {
 	}
 	return &mcp.Result{
 		Text: []string{f.Error()}, IsError: true,
-		Structured: marshal(map[string]problem{"error": {f.Code, f.Message, f.Retryable, f.Details}}),
+		Structured: mcp.Marshal(map[string]problem{"error": {f.Code, f.Message, f.Retryable, f.Details}}),
 	}
-}
-
-// marshal encodes what always has a JSON form.
-func marshal(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
-	return bytes.TrimSpace(b.Bytes())
 }
 
 // cut copies the next value of dec, valid JSON, without the members that are
@@ -52,7 +42,7 @@ func cut(dec *json.Decoder, to *bytes.Buffer, texts *[]string) {
 	token, _ := dec.Token()
 	open, nested := token.(json.Delim)
 	if !nested {
-		to.Write(marshal(token))
+		to.Write(mcp.Marshal(token))
 		return
 	}
 	to.WriteString(open.String())
@@ -78,7 +68,7 @@ func cut(dec *json.Decoder, to *bytes.Buffer, texts *[]string) {
 		}
 		first = false
 		if open == '{' {
-			to.Write(marshal(name))
+			to.Write(mcp.Marshal(name))
 			to.WriteByte(':')
 		}
 		cut(value, to, texts)

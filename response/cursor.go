@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"herdr-link/mcp"
 )
 
 const (
@@ -34,7 +36,7 @@ type cursor struct {
 
 // sign returns the cursor as text.
 func (c *cursor) sign(secret []byte) string {
-	payload := b64.EncodeToString(encode(c))
+	payload := b64.EncodeToString(mcp.Marshal(c))
 	return payload + "." + signature(secret, payload)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"herdr-link/fakeherdr"
 	"herdr-link/herdrcli"
+	"herdr-link/mcp"
 )
 
 // The test binary is every other process: the herdr of a scene and, called so,
@@ -177,7 +178,7 @@ func (s *stage) export(id, role, text string) {
 	s.put(filepath.Join(s.bin, id), session(id, user("msg_1"), assistant("msg_2", "msg_1", `"agent":`+quote(role)+`,"finish":"stop"`, part(text))))
 }
 
-func quote(s string) string { return string(encode(s)) }
+func quote(s string) string { return string(mcp.Marshal(s)) }
 
 func session(id string, messages ...string) string {
 	return `Exporting…` + "\n" + `{"info":{"id":` + quote(id) + `},"messages":[` + strings.Join(messages, ",") + `]}`

@@ -1,9 +1,9 @@
 package response
 
 import (
-	"bytes"
-	"encoding/json"
 	"unicode/utf8"
+
+	"herdr-link/mcp"
 )
 
 // maxResult is the size of a result in bytes of compact JSON, without escapes for
@@ -47,18 +47,9 @@ func (r *Reader) cut(a *answer, at cursor, n int) (*page, error) {
 			signed := next.sign(r.secret)
 			p.Cursor = &signed
 		}
-		if len(encode(p)) <= maxResult && (p.Complete || len(*p.Cursor) <= maxCursor) {
+		if len(mcp.Marshal(p)) <= maxResult && (p.Complete || len(*p.Cursor) <= maxCursor) {
 			return p, nil
 		}
 	}
 	return nil, errBudget
-}
-
-// encode is compact JSON without the escapes that only HTML needs.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // plain structs and strings always have a JSON form
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

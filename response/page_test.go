@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"herdr-link/mcp"
 )
 
 // paged is a reader of an answer that is there already.
@@ -27,7 +29,7 @@ func pages(t *testing.T, r *Reader, text string, size int) (list []*page) {
 			t.Fatal(err)
 		}
 		if !utf8.ValidString(*p.Text) || p.Offset != whole.Len() || p.NextOffset != p.Offset+len(*p.Text) || p.TotalBytes != len(text) ||
-			p.Complete != (p.Cursor == nil) || p.Complete != (p.NextOffset == len(text)) || len(*p.Text) > size || len(encode(p)) > maxResult {
+			p.Complete != (p.Cursor == nil) || p.Complete != (p.NextOffset == len(text)) || len(*p.Text) > size || len(mcp.Marshal(p)) > maxResult {
 			t.Fatalf("%+v", p)
 		}
 		whole.WriteString(*p.Text)
@@ -118,10 +120,10 @@ func TestCursor(t *testing.T) {
 	}
 	// Signed, but of a form that this version does not write.
 	for name, payload := range map[string]string{
-		"no JSON": "x", "an array": "[]", "version 2": strings.Replace(string(encode(sample)), `"v":1`, `"v":2`, 1),
-		"a fraction": strings.Replace(string(encode(sample)), `1024`, `1024.5`, 1), "a text": strings.Replace(string(encode(sample)), `1024`, `"1024"`, 1),
-		"negative": strings.Replace(string(encode(sample)), `1024`, `-1`, 1), "unsafe": strings.Replace(string(encode(sample)), `1024`, `9007199254740992`, 1),
-		"no session": strings.Replace(string(encode(sample)), uuid, ``, 1),
+		"no JSON": "x", "an array": "[]", "version 2": strings.Replace(string(mcp.Marshal(sample)), `"v":1`, `"v":2`, 1),
+		"a fraction": strings.Replace(string(mcp.Marshal(sample)), `1024`, `1024.5`, 1), "a text": strings.Replace(string(mcp.Marshal(sample)), `1024`, `"1024"`, 1),
+		"negative": strings.Replace(string(mcp.Marshal(sample)), `1024`, `-1`, 1), "unsafe": strings.Replace(string(mcp.Marshal(sample)), `1024`, `9007199254740992`, 1),
+		"no session": strings.Replace(string(mcp.Marshal(sample)), uuid, ``, 1),
 	} {
 		part := b64.EncodeToString([]byte(payload))
 		bad[name] = part + "." + signature(secret, part)

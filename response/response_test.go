@@ -545,7 +545,7 @@ func TestGolden(t *testing.T) {
 		if tool.Listing != mcp.Always || tool.OutputSchema != nil || tool.Meta != nil {
 			t.Errorf("%+v", tool)
 		}
-		if err := json.Indent(&listed, encode(tool.Describe(mcp.Latest)), "", "  "); err != nil {
+		if err := json.Indent(&listed, mcp.Marshal(tool.Describe(mcp.Latest)), "", "  "); err != nil {
 			t.Fatal(err)
 		}
 		listed.WriteByte('\n')

@@ -1,7 +1,6 @@
 package response
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -55,7 +54,7 @@ func (r *Reader) Respond(ctx context.Context, arguments json.RawMessage) []byte 
 	if f != nil {
 		return failure(f)
 	}
-	return encode(p)
+	return mcp.Marshal(p)
 }
 
 // refused is what arguments come to that are not even an object with different
@@ -93,7 +92,7 @@ func (r *Reader) call(ctx context.Context, arguments func() (mcp.Args, error)) (
 }
 
 func failure(f *fault) []byte {
-	return encode(struct {
+	return mcp.Marshal(struct {
 		OK          bool   `json:"ok"`
 		Error       *fault `json:"error"`
 		AgentStatus string `json:"agentStatus,omitempty"`
@@ -105,16 +104,10 @@ func failure(f *fault) []byte {
 func result(p *page, f *fault) *mcp.Result {
 	if f != nil {
 		object := failure(f)
-		return &mcp.Result{Text: []string{indented(object)}, Structured: object, IsError: true}
+		return &mcp.Result{Text: []string{mcp.Lines(object)}, Structured: object, IsError: true}
 	}
-	object := encode(p)
+	object := mcp.Marshal(p)
 	bare := *p
 	bare.Text = nil
-	return &mcp.Result{Text: []string{indented(encode(&bare)), *p.Text}, Structured: object}
-}
-
-func indented(object []byte) string {
-	var b bytes.Buffer
-	_ = json.Indent(&b, object, "", "  ")
-	return b.String()
+	return &mcp.Result{Text: []string{mcp.Lines(mcp.Marshal(&bare)), *p.Text}, Structured: object}
 }
