@@ -17,22 +17,16 @@ import (
 )
 
 // encode prints v as one line of JSON.
-func encode(p *Process, v any) error {
-	var line strings.Builder
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	return print(p, line.String())
-}
+func encode(p *Process, v any) error { return encodeWith(p, v, "") }
 
 // encodeIndented prints v as JSON for people, on many lines.
-func encodeIndented(p *Process, v any) error {
+func encodeIndented(p *Process, v any) error { return encodeWith(p, v, "  ") }
+
+func encodeWith(p *Process, v any, indent string) error {
 	var text strings.Builder
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
