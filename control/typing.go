@@ -119,8 +119,8 @@ type held struct {
 
 func (h *held) release() {
 	h.once.Do(func() {
-		if h.typed && h.lock.Mark() != nil { // nobody else will know
-			h.lock.Linger()
+		if h.typed {
+			_ = h.lock.Typed() // it has waited, if it could not be noted
 		}
 		h.lock.Release()
 		close(h.free)

@@ -195,15 +195,23 @@ func (l *Lock) Settle(ctx context.Context) (slept bool, err error) {
 	return true, sleep(ctx, rest)
 }
 
-// Mark notes that a prompt starts now, or has ended now. It is on disk for the
-// next holder even if this process is killed.
+// Mark notes that something is typed now. It is on disk for the next holder even
+// if this process is killed.
 func (l *Lock) Mark() error {
 	_, err := l.file.WriteAt([]byte{'\n'}, 0) // a write sets the modification time
 	return err
 }
 
-// Linger waits as long as the Enter of a prompt that has just ended may take.
-func (l *Lock) Linger() { time.Sleep(settle) }
+// Typed notes that what was typed has ended now. If that fails, on a full disk,
+// say, nobody else will know: then it returns only when the Enter must have been
+// pressed, so that the lock is kept until then, and with the reason.
+func (l *Lock) Typed() error {
+	err := l.Mark()
+	if err != nil {
+		time.Sleep(settle)
+	}
+	return err
+}
 
 // Release lets the next one in.
 func (l *Lock) Release() {

@@ -188,8 +188,8 @@ func (l *Link) perform(ctx context.Context, herdr *herdrcli.Client, a act) error
 		}
 	}
 	if lock != nil && a.message {
-		l.mark(lock)
-		defer l.marked(lock)
+		l.marked(lock.Mark())
+		defer func() { l.marked(lock.Typed()) }()
 	}
 	return a.do(ctx, s)
 }
@@ -238,18 +238,9 @@ func (l *Link) lock(ctx context.Context, a herdrcli.Agent) (*herdrcli.Lock, erro
 	return nil, nil
 }
 
-func (l *Link) mark(lock *herdrcli.Lock) (ok bool) {
-	err := lock.Mark()
+// marked tells the operator of a lock that could not be marked.
+func (l *Link) marked(err error) {
 	if err != nil {
 		l.log.Warn("the lock cannot be marked", "error", err.Error())
-	}
-	return err == nil
-}
-
-// marked notes the end of a prompt. If that fails, on a full disk, say, the lock
-// is kept until the Enter has been pressed: nobody else will know.
-func (l *Link) marked(lock *herdrcli.Lock) {
-	if !l.mark(lock) {
-		lock.Linger()
 	}
 }

@@ -87,9 +87,7 @@ func (i Interrupter) Interrupt(ctx context.Context, target string) error {
 		return errLock
 	}
 	err = i.Herdr.AgentSendKeys(ctx, target, interruptKey)
-	if lock.Mark() != nil {
-		lock.Linger()
-	}
+	_ = lock.Typed() // it has waited, if it could not be noted
 	var failed *herdrcli.Error
 	if errors.As(err, &failed) && failed.Started && failed.Code == "" {
 		return errUncertain
