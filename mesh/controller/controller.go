@@ -185,24 +185,39 @@ func (who *caller) is(r *store.Controller) bool {
 	return r.AgentName == who.name && r.AgentKind == who.kind && resolved(r.Cwd) == who.cwd
 }
 
-// section runs do while the store lock is held, with the controller's record,
-// or nil if there is none.
-func (c *Controllers) section(ctx context.Context, id string, do func(x *store.Section, r *store.Controller) (*store.Controller, error)) (*store.Controller, error) {
+// issue gives the authority to the caller, if it may have it: that is decided
+// while the store lock is held, by the record that is there, or nil.
+func (c *Controllers) issue(ctx context.Context, q Request, may func(ctx context.Context, old *store.Controller, who *caller) error) (*store.Controller, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	who, err := c.attested(ctx)
+	if err != nil {
+		return nil, err
+	}
 	x, err := c.store.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer x.End()
-	r, err := c.load(id)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	old, err := c.load(q.ControllerID)
+	if err != nil {
 		return nil, err
 	}
-	return do(x, r)
+	if err := may(x.Context(), old, who); err != nil {
+		return nil, err
+	}
+	return c.grant(x, old, who, q)
 }
 
+// load returns the controller's record, or nil if there is none.
 func (c *Controllers) load(id string) (*store.Controller, error) {
 	r := new(store.Controller)
-	if err := c.store.Load(id, r); err != nil {
+	err := c.store.Load(id, r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
 	return r, nil
@@ -211,18 +226,11 @@ func (c *Controllers) load(id string) (*store.Controller, error) {
 // Acquire makes an authority where there is none. The answer alone has the fence
 // token. Codes: CALLER_*, CONTROLLER_EXISTS.
 func (c *Controllers) Acquire(ctx context.Context, q Request) (*store.Controller, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
-	who, err := c.attested(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.section(ctx, q.ControllerID, func(x *store.Section, old *store.Controller) (*store.Controller, error) {
+	return c.issue(ctx, q, func(_ context.Context, old *store.Controller, _ *caller) error {
 		if old != nil && old.State != store.Released {
-			return nil, fault.New("CONTROLLER_EXISTS", "this controller id is in use, even if its lease has expired: resume it from its own pane, or take it over")
+			return fault.New("CONTROLLER_EXISTS", "this controller id is in use, even if its lease has expired: resume it from its own pane, or take it over")
 		}
-		return c.grant(x, old, who, q, false)
+		return nil
 	})
 }
 
@@ -231,24 +239,17 @@ func (c *Controllers) Acquire(ctx context.Context, q Request) (*store.Controller
 // CONTROLLER_RELEASED, CONTROLLER_IDENTITY_CHANGED, CONTROLLER_OTHER_SESSION,
 // CONTROLLER_CHANGED.
 func (c *Controllers) Resume(ctx context.Context, q Request) (*store.Controller, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
-	who, err := c.attested(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.section(ctx, q.ControllerID, func(x *store.Section, old *store.Controller) (*store.Controller, error) {
+	return c.issue(ctx, q, func(_ context.Context, old *store.Controller, who *caller) error {
 		if err := active(old); err != nil {
-			return nil, err
+			return err
 		}
 		if !who.is(old) {
-			return nil, changed()
+			return changed()
 		}
 		if old.HerdrSocket != "" && old.HerdrSocket != who.Socket {
-			return nil, otherSession()
+			return otherSession()
 		}
-		return c.grant(x, old, who, q, true)
+		return nil
 	})
 }
 
@@ -257,34 +258,25 @@ func (c *Controllers) Resume(ctx context.Context, q Request) (*store.Controller,
 // session which does not answer is dead. Codes: CALLER_*, CONTROLLER_NOT_FOUND,
 // CONTROLLER_RELEASED, CONTROLLER_OTHER_SESSION, TAKEOVER_*, CONTROLLER_CHANGED.
 func (c *Controllers) Takeover(ctx context.Context, q Request, predecessor string, confirm bool) (*store.Controller, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
-	who, err := c.attested(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.section(ctx, q.ControllerID, func(x *store.Section, old *store.Controller) (*store.Controller, error) {
+	return c.issue(ctx, q, func(ctx context.Context, old *store.Controller, who *caller) error {
 		if err := active(old); err != nil {
-			return nil, err
+			return err
 		}
 		if !strings.EqualFold(old.LeaseID, predecessor) {
-			return nil, fault.New("TAKEOVER_PREDECESSOR_MISMATCH", "the controller's present lease is another one: list the controllers again")
+			return fault.New("TAKEOVER_PREDECESSOR_MISMATCH", "the controller's present lease is another one: list the controllers again")
 		}
 		if !Expired(old, c.store.Now()) {
-			return nil, fault.New("TAKEOVER_NOT_EXPIRED", "the controller's lease has not expired").With("expiresAt", old.ExpiresAt)
+			return fault.New("TAKEOVER_NOT_EXPIRED", "the controller's lease has not expired").With("expiresAt", old.ExpiresAt)
 		}
 		if old.HerdrSocket != "" && old.HerdrSocket != who.Socket {
 			// Its agents are as dead as their session.
-			if err := c.ended(x.Context(), old.HerdrSocket, confirm); err != nil {
-				return nil, err
-			}
-		} else if live, err := c.live(x.Context(), old); err != nil {
-			return nil, err
-		} else if live {
-			return nil, fault.New("TAKEOVER_PREDECESSOR_LIVE", "the controller's agent is at work, or its process is there: let it resume or release")
+			return c.ended(ctx, old.HerdrSocket, confirm)
 		}
-		return c.grant(x, old, who, q, true)
+		live, err := c.live(ctx, old)
+		if err == nil && live {
+			err = fault.New("TAKEOVER_PREDECESSOR_LIVE", "the controller's agent is at work, or its process is there: let it resume or release")
+		}
+		return err
 	})
 }
 
@@ -325,8 +317,9 @@ func (c *Controllers) live(ctx context.Context, r *store.Controller) (bool, erro
 	return false, nil
 }
 
-// grant writes the next generation and returns it with its token.
-func (c *Controllers) grant(x *store.Section, old *store.Controller, who *caller, q Request, follows bool) (*store.Controller, error) {
+// grant writes the next generation and returns it with its token. Behind one that
+// was released nobody follows.
+func (c *Controllers) grant(x *store.Section, old *store.Controller, who *caller, q Request) (*store.Controller, error) {
 	now := c.store.Now()
 	token := disk.NewID()
 	r := &store.Controller{
@@ -338,9 +331,9 @@ func (c *Controllers) grant(x *store.Section, old *store.Controller, who *caller
 	}
 	if old != nil {
 		r.Generation = old.Generation + 1
-	}
-	if follows {
-		r.PredecessorLeaseID = old.LeaseID
+		if old.State != store.Released {
+			r.PredecessorLeaseID = old.LeaseID
+		}
 	}
 	if err := x.Err(); err != nil {
 		return nil, err
@@ -417,7 +410,7 @@ func (c *Controllers) change(ctx context.Context, cred Credential, edit func(*st
 // CONTROLLER_EXPIRED, CONTROLLER_OTHER_SESSION, CONTROLLER_OTHER_PANE.
 func (c *Controllers) Authorise(_ *store.Section, cred Credential, at Terminal) (*store.Controller, error) {
 	r, err := c.load(cred.ControllerID)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, err
 	}
 	if err := active(r); err != nil {
