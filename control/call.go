@@ -154,11 +154,7 @@ func settled(list []string) []any {
 
 // forbidden says what herdr must not get as an argument.
 func (c *Control) forbidden(k *call) (code, message string) {
-	before := k.argv
-	if i := slices.Index(before, "--"); i >= 0 {
-		before = before[:i]
-	}
-	if slices.ContainsFunc(before, herdrcli.Reserved) {
+	if herdrcli.Reserved(k.argv...) {
 		return "reserved_argument", reservedText
 	}
 	if k.t.has("args") {

@@ -184,28 +184,20 @@ func executable(path string) error {
 	return nil
 }
 
-// reserved reports whether an argument, before a bare "--", is one of the words
+// Reserved reports whether an argument, before a bare "--", is one of the words
 // that Herdr's launcher takes out of any position, or acts on there, even if it
-// is meant as text (herdr-cli.md §5, point 8).
-func reserved(argv []string) bool {
+// is meant as text. A text that merely contains such a word is fine.
+// (herdr-cli.md §5, point 8)
+func Reserved(argv ...string) bool {
 	for _, arg := range argv {
 		if arg == "--" {
 			break
 		}
-		if Reserved(arg) {
+		name, _, _ := strings.Cut(arg, "=")
+		switch name {
+		case "--session", "--remote", "--remote-keybindings", "--handoff":
 			return true
 		}
-	}
-	return false
-}
-
-// Reserved reports whether text, as an argument of its own, would be taken for
-// an option of Herdr's launcher. Text that merely contains such a word is fine.
-func Reserved(text string) bool {
-	name, _, _ := strings.Cut(text, "=")
-	switch name {
-	case "--session", "--remote", "--remote-keybindings", "--handoff":
-		return true
 	}
 	return false
 }

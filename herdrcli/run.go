@@ -54,7 +54,7 @@ func (c *Client) start(ctx context.Context, j job, e *Error, stdout, stderr *out
 	if j.bin, err = c.Binary(); err != nil {
 		return err
 	}
-	if reserved(j.argv) {
+	if Reserved(j.argv...) {
 		return ErrReserved
 	}
 	j.env = c.env
