@@ -234,12 +234,8 @@ func idle(name, value string) (words []string) {
 	return words
 }
 
-// The versions of Herdr that this program knows: the first has agent prompt,
-// behind the last are others than those whose answers were looked at.
-const (
-	firstVersion = "0.7.5"
-	lastVersion  = "0.9"
-)
+// lastVersion is that of the newest herdr whose answers were looked at.
+const lastVersion = "0.9"
 
 // program checks the herdr that is called, and reports whether it can be.
 func (d *doctor) program(ctx context.Context, timeout time.Duration) bool {
@@ -255,7 +251,7 @@ func (d *doctor) program(ctx context.Context, timeout time.Duration) bool {
 	}
 	d.herdr = herdrcli.New(herdrcli.Options{Bin: bin, Environ: d.p.Environ, Timeout: timeout})
 	version, err := d.herdr.Version(ctx)
-	numbers, ok := parseVersion(version)
+	numbers, ok := herdrcli.ParseVersion(version)
 	switch {
 	case errors.Is(err, herdrcli.ErrBinary) && !filepath.IsAbs(bin):
 		d.add(group, "program", d.least(hosts.Fail), "HERDR_BIN_PATH="+bin+" is not absolute, and is not looked for", "let what starts this pass HERDR_BIN_PATH on as Herdr sets it")
@@ -267,33 +263,15 @@ func (d *doctor) program(ctx context.Context, timeout time.Duration) bool {
 		d.add(group, "program", d.least(hosts.Fail), bin+": "+err.Error(), "run it with --version")
 		return false
 	case !ok:
-		d.add(group, "program", hosts.Warn, version+", "+bin+": not a version that can be compared", "use "+firstVersion+" to "+lastVersion)
-	case slices.Compare(numbers[:], []int{0, 7, 5}) < 0:
-		d.add(group, "program", hosts.Fail, version+", "+bin+": too old, it cannot send messages", "update Herdr to "+firstVersion+" or newer")
+		d.add(group, "program", hosts.Warn, version+", "+bin+": not a version that can be compared", "use "+herdrcli.MinVersion+" to "+lastVersion)
+	case !herdrcli.Supported(numbers):
+		d.add(group, "program", hosts.Fail, version+", "+bin+": too old, it cannot send messages", "update Herdr to "+herdrcli.MinVersion+" or newer")
 	case slices.Compare(numbers[:2], []int{0, 9}) > 0:
-		d.add(group, "program", hosts.Warn, version+", "+bin+": newer than what this version knows ("+firstVersion+" to "+lastVersion+")", "update herdr-link if something fails")
+		d.add(group, "program", hosts.Warn, version+", "+bin+": newer than what this version knows ("+herdrcli.MinVersion+" to "+lastVersion+")", "update herdr-link if something fails")
 	default:
-		d.add(group, "program", hosts.OK, version+", "+bin+" (supported: "+firstVersion+" to "+lastVersion+")", "")
+		d.add(group, "program", hosts.OK, version+", "+bin+" (supported: "+herdrcli.MinVersion+" to "+lastVersion+")", "")
 	}
 	return true
-}
-
-// parseVersion reads the first three numbers of a version.
-func parseVersion(s string) (numbers [3]int, ok bool) {
-	s, _, _ = strings.Cut(s, "-")
-	s, _, _ = strings.Cut(s, "+")
-	parts := strings.Split(s, ".")
-	if len(parts) != 3 {
-		return numbers, false
-	}
-	for i, part := range parts {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 {
-			return numbers, false
-		}
-		numbers[i] = n
-	}
-	return numbers, true
 }
 
 // server checks the way to the server and the time that it takes, and reports

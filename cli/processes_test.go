@@ -129,20 +129,6 @@ func TestLineage(t *testing.T) {
 	}
 }
 
-func TestParseVersion(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][3]int{"0.8.0": {0, 8, 0}, "0.9.0-preview.3": {0, 9, 0}, "1.22.333+x": {1, 22, 333}} {
-		if got, ok := parseVersion(text); !ok || got != want {
-			t.Errorf("%s: %v, %t", text, got, ok)
-		}
-	}
-	for _, text := range []string{"", "0.8", "0.8.x", "0.8.0.1", "0.-8.0", "v0.8.0", "99999999999999999999.0.0"} {
-		if got, ok := parseVersion(text); ok {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-}
-
 func TestHarmless(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

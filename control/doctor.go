@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,17 +11,13 @@ import (
 	"herdr-link/mcp"
 )
 
-// minVersion is the oldest herdr whose commands are those of the table
-// (control.md §11).
-var minVersion = [3]int{0, 7, 5}
-
 // A diagnosis is what herdr_doctor returns as data (control.md §9).
 type diagnosis struct {
 	Checks []check `json:"checks"`
 	Herdr  struct {
 		Version        string `json:"version,omitempty"`
-		ClientProtocol *int   `json:"clientProtocol,omitempty"`
-		ServerProtocol *int   `json:"serverProtocol,omitempty"`
+		ClientProtocol int    `json:"clientProtocol,omitempty"`
+		ServerProtocol int    `json:"serverProtocol,omitempty"`
 		Running        bool   `json:"running"`
 		Compatible     *bool  `json:"compatible,omitempty"`
 		RestartNeeded  *bool  `json:"restartNeeded,omitempty"`
@@ -55,23 +50,6 @@ type integration struct {
 	State string `json:"state"`
 }
 
-// status is what `herdr status --json` prints, as far as it is needed. It exits
-// with 0 whether a server runs or not.
-type status struct {
-	Client struct {
-		Version  string
-		Protocol *int
-	}
-	Server struct {
-		Running       bool
-		Protocol      *int
-		Compatible    *bool
-		RestartNeeded *bool `json:"restart_needed"`
-		Socket        string
-		Session       *string
-	}
-}
-
 // doctor makes the three runs of herdr_doctor and judges what they print.
 func (c *Control) doctor(ctx context.Context) *result {
 	t := &tool{name: "herdr_doctor", command: "status", output: printsJSON}
@@ -83,8 +61,8 @@ func (c *Control) doctor(ctx context.Context) *result {
 	wait.Wait()
 
 	r := read(t, state, "")
-	var s status
-	known := r.OK && json.Unmarshal(r.Data, &s) == nil && s.Client.Protocol != nil
+	var s herdrcli.Status
+	known := r.OK && json.Unmarshal(r.Data, &s) == nil && s.Client.Protocol != 0
 	d := &diagnosis{Integrations: integrations(list)}
 	fail := func(name, code, detail string) { d.Checks = append(d.Checks, check{name, false, code, detail}) }
 	pass := func(name, detail string) { d.Checks = append(d.Checks, check{name, true, "", detail}) }
@@ -95,12 +73,12 @@ func (c *Control) doctor(ctx context.Context) *result {
 		pass("binary", path)
 	}
 	d.Herdr.Version = strings.TrimPrefix(strings.TrimSpace(clean(version.Stdout)), "herdr ")
-	switch supported, ok := atLeast(d.Herdr.Version, minVersion); {
+	switch numbers, ok := herdrcli.ParseVersion(d.Herdr.Version); {
 	case version.Err != nil || version.Exit != 0 || !ok:
 		d.Herdr.Version = ""
 		fail("version", "unparsable_output", "herdr --version does not tell a version")
-	case !supported:
-		fail("version", "usage_error", "herdr "+d.Herdr.Version+" is older than 0.7.5: some tools do not work with it")
+	case !herdrcli.Supported(numbers):
+		fail("version", "usage_error", "herdr "+d.Herdr.Version+" is older than "+herdrcli.MinVersion+": some tools do not work with it")
 	default:
 		pass("version", d.Herdr.Version)
 	}
@@ -118,10 +96,10 @@ func (c *Control) doctor(ctx context.Context) *result {
 	case !known || !s.Server.Running:
 		fail("protocol", "server_not_running", "there is no server to compare with")
 	case s.Server.Compatible != nil && !*s.Server.Compatible,
-		s.Server.Compatible == nil && s.Server.Protocol != nil && *s.Server.Protocol != *s.Client.Protocol:
+		s.Server.Compatible == nil && s.Server.Protocol != 0 && s.Server.Protocol != s.Client.Protocol:
 		fail("protocol", "protocol_mismatch", "the herdr program and the running server do not match: restart Herdr")
 	default:
-		pass("protocol", strconv.Itoa(*s.Client.Protocol))
+		pass("protocol", strconv.Itoa(s.Client.Protocol))
 	}
 	if d.Pane.PaneID = c.pane; c.pane == "" {
 		fail("pane", "not_in_herdr", "HERDR_PANE_ID is not set")
@@ -134,9 +112,7 @@ func (c *Control) doctor(ctx context.Context) *result {
 	}
 	d.Herdr.ClientProtocol, d.Herdr.ServerProtocol = s.Client.Protocol, s.Server.Protocol
 	d.Herdr.Running, d.Herdr.Compatible, d.Herdr.RestartNeeded = s.Server.Running, s.Server.Compatible, s.Server.RestartNeeded
-	if d.Herdr.Socket = s.Server.Socket; s.Server.Session != nil {
-		d.Herdr.Session = *s.Server.Session
-	}
+	d.Herdr.Socket, d.Herdr.Session = s.Server.Socket, s.Server.Session
 	d.Link.Version, d.Link.Toolsets, d.Link.PreviewRequired = c.Version, c.Toolsets, c.PreviewRequired
 	d.Link.CLITimeoutMs = c.Ceiling.Milliseconds()
 
@@ -152,47 +128,14 @@ func (c *Control) doctor(ctx context.Context) *result {
 	return r
 }
 
-// integrations reads lines such as "pi: not installed (/path)".
+// integrations are those that herdr lists, without their paths.
 func integrations(out herdrcli.Outcome) []integration {
 	all := []integration{}
 	if out.Err != nil || out.Exit != 0 {
 		return all
 	}
-	for line := range strings.Lines(clean(out.Stdout)) {
-		name, state, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok {
-			continue
-		}
-		all = append(all, integration{name, withoutPath(state)})
+	for _, i := range herdrcli.Integrations(clean(out.Stdout)) {
+		all = append(all, integration{i.Name, i.State})
 	}
 	return all
-}
-
-// withoutPath cuts " (/path)" off; a version stands in such brackets, too.
-func withoutPath(state string) string {
-	for i := range len(state) - 3 {
-		if rest := state[i:]; strings.HasPrefix(rest, " (/") || strings.HasPrefix(rest, " (") && rest[3] == ':' {
-			return state[:i]
-		}
-	}
-	return state
-}
-
-// atLeast compares a version such as 0.8.0 or 0.9.0-dev. ok: it is one.
-func atLeast(version string, least [3]int) (yes, ok bool) {
-	core, _, _ := strings.Cut(version, "-")
-	core, _, _ = strings.Cut(core, "+")
-	parts := strings.Split(core, ".")
-	if len(parts) != len(least) {
-		return false, false
-	}
-	var v [len(least)]int
-	for i, part := range parts {
-		n, err := strconv.ParseUint(part, 10, 31)
-		if err != nil {
-			return false, false
-		}
-		v[i] = int(n)
-	}
-	return slices.Compare(v[:], least[:]) >= 0, true
 }

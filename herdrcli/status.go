@@ -3,6 +3,8 @@ package herdrcli
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,9 +20,75 @@ type Status struct {
 		Version  string
 		Protocol int
 		// Compatible is nil if the server did not tell its protocol.
-		Compatible *bool
-		Socket     string
+		Compatible    *bool
+		RestartNeeded *bool `json:"restart_needed"`
+		Socket        string
+		Session       string
 	}
+}
+
+// MinVersion is the oldest herdr whose commands are those that are known here: the
+// first with agent prompt, and start and waits as they are now. (control.md §11)
+const MinVersion = "0.7.5"
+
+// Supported reports whether a version is MinVersion or a newer one.
+func Supported(numbers [3]int) bool {
+	least, _ := ParseVersion(MinVersion)
+	return slices.Compare(numbers[:], least[:]) >= 0
+}
+
+// ParseVersion reads the three numbers of a version such as 0.8.0 or
+// 0.9.0-preview.2.
+func ParseVersion(version string) (numbers [3]int, ok bool) {
+	core, _, _ := strings.Cut(version, "-")
+	core, _, _ = strings.Cut(core, "+")
+	parts := strings.Split(core, ".")
+	if len(parts) != len(numbers) {
+		return numbers, false
+	}
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 31)
+		if err != nil {
+			return numbers, false
+		}
+		numbers[i] = int(n)
+	}
+	return numbers, true
+}
+
+// An Integration is a line of what `herdr integration status` prints.
+type Integration struct {
+	Name  string
+	State string // not installed, current (v8), outdated (v7 < v8), legacy
+	Path  string // "" if the line has none
+}
+
+// Integrations reads lines such as "pi: current (v8) (/path)". Others are passed
+// over.
+func Integrations(text string) (all []Integration) {
+	for line := range strings.Lines(text) {
+		name, state, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok {
+			continue
+		}
+		i := Integration{Name: name, State: state}
+		if at := pathAt(state); at >= 0 {
+			i.State, i.Path = state[:at], strings.TrimSuffix(state[at+len(" ("):], ")")
+		}
+		all = append(all, i)
+	}
+	return all
+}
+
+// pathAt returns where " (/path)" or " (C:\path)" begins, or -1: a version stands
+// in such brackets, too.
+func pathAt(state string) int {
+	for i := range len(state) - 3 {
+		if rest := state[i:]; strings.HasPrefix(rest, " (/") || strings.HasPrefix(rest, " (") && rest[3] == ':' {
+			return i
+		}
+	}
+	return -1
 }
 
 // Processes is what Herdr knows of the processes in a pane. Ids are those of

@@ -122,3 +122,29 @@ func TestStatusDecoding(t *testing.T) {
 		})
 	}
 }
+
+func TestParseVersion(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][3]int{"0.8.0": {0, 8, 0}, "0.9.0-preview.3": {0, 9, 0}, "1.22.333+x": {1, 22, 333}} {
+		if got, ok := ParseVersion(text); !ok || got != want {
+			t.Errorf("%s: %v, %t", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "0.8", "0.8.x", "0.8.0.1", "0.-8.0", "v0.8.0", "99999999999999999999.0.0", "+1.0.0"} {
+		if got, ok := ParseVersion(text); ok {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
+func TestIntegrations(t *testing.T) {
+	t.Parallel()
+	got := Integrations("pi: not installed (/home/a (b)/x.ts)\nclaude: current (v8) (/c.sh)\nkilo: outdated (v7 < v8) (C:\\k.js)\n\nwarning\nomp: legacy\nx: (v8)\n")
+	want := []Integration{
+		{"pi", "not installed", "/home/a (b)/x.ts"}, {"claude", "current (v8)", "/c.sh"}, {"kilo", "outdated (v7 < v8)", `C:\k.js`},
+		{"omp", "legacy", ""}, {"x", "(v8)", ""},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -195,14 +195,13 @@ func integrations(ctx context.Context, c *call) (any, error) {
 	}{all, raw}, nil
 }
 
+// integrationLines are the integrations that have a path.
 func integrationLines(stdout []byte) []integration {
 	all := []integration{} // [], not null
 	text, _ := plain(string(stdout), maxOutput)
-	for line := range strings.Lines(text) {
-		target, rest, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		state, path, ok2 := strings.Cut(rest, " (/") // a version stands in brackets, too
-		if ok && ok2 {
-			all = append(all, integration{target, state, "/" + strings.TrimSuffix(path, ")")})
+	for _, i := range herdrcli.Integrations(text) {
+		if i.Path != "" {
+			all = append(all, integration{i.Name, i.State, i.Path})
 		}
 	}
 	return all
