@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -46,9 +47,19 @@ func newDesk(t *testing.T) desk {
 
 func (d desk) write(t *testing.T, path, text string) {
 	t.Helper()
+	writeProgram(t, path, text)
+}
+
+// writeProgram writes a program that can be run at once. A child that another
+// test forks meanwhile would have the file open for writing, and the system runs
+// no such program.
+func writeProgram(t *testing.T, path, text string) {
+	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

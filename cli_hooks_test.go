@@ -75,9 +75,7 @@ func TestHooksCommand(t *testing.T) {
 func TestHooksRefused(t *testing.T) {
 	t.Parallel()
 	old := t.TempDir() // a git that is too old
-	if err := os.WriteFile(filepath.Join(old, "git"), []byte("#!/bin/sh\necho git version 2.25.4\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(old, "git"), "#!/bin/sh\necho git version 2.25.4\n")
 	for name, tc := range map[string]struct {
 		args []string
 		path string // instead of the machine's

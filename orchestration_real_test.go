@@ -50,10 +50,7 @@ func TestOrchestrationReal(t *testing.T) {
 	writeFile(t, filepath.Join(config, "agents", "sheep-build.md"), "---\nmodel: mock/mock-model\npermission:\n  webfetch: deny\n---\n")
 	// What its shells say about themselves; under Herdr's name, for a shepherd may run nothing else.
 	for _, name := range []string{"herdr", "whoami-here"} {
-		writeFile(t, filepath.Join(bin, name), "#!/bin/sh\necho \"mode=$SHEPHERD_MODE hooks=$(git config core.hooksPath)\"\n")
-		if err := os.Chmod(filepath.Join(bin, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, filepath.Join(bin, name), "#!/bin/sh\necho \"mode=$SHEPHERD_MODE hooks=$(git config core.hooksPath)\"\n")
 	}
 	policy := filepath.Join(home, ".config", "herdr-link", "hooks")
 	program := filepath.Join(bin, "herdr-link")
@@ -61,9 +58,7 @@ func TestOrchestrationReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, text, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, program, string(text))
 	oc := &openCode{t: t, program: filepath.Join(hosts, "opencode", "node_modules", ".bin", "opencode"), dir: filepath.Join(home, "work")}
 	oc.env = append(slices.Clone(env.vars), "PATH="+bin+":"+filepath.Dir(oc.program)+":"+os.Getenv("PATH"), "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1",
 		"OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_SHARE=1", "SHEPHERD_MODE=build", "GIT_CONFIG_COUNT=")
@@ -192,9 +187,7 @@ func TestOrchestrationReal(t *testing.T) {
 	})
 	oc.end()
 
-	if err := os.WriteFile(program, text, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, program, string(text))
 	if out := oc.run(program, "orchestration", "uninstall"); strings.Count(out, "removed   ") != 3 {
 		t.Errorf("uninstall: %s", out)
 	}

@@ -148,10 +148,7 @@ func TestOrchestrationAsks(t *testing.T) {
 		t.Skip("a script is no program there")
 	}
 	bin := t.TempDir()
-	writeFile(t, filepath.Join(bin, "opencode"), "#!/bin/sh\n[ \"$1\" = debug ] && printf '{\"name\":\"%s\",\"mode\":\"primary\"}' \"$3\"\n")
-	if err := os.Chmod(filepath.Join(bin, "opencode"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(bin, "opencode"), "#!/bin/sh\n[ \"$1\" = debug ] && printf '{\"name\":\"%s\",\"mode\":\"primary\"}' \"$3\"\n")
 	env, _ := atHome(t, "PATH="+bin)
 	out, errs, code := run(t, env, "", "orchestration", "install")
 	if code != 0 || !strings.HasPrefix(errs, "asking OpenCode whether it takes the agents") || !strings.Contains(out, "takes all six agents") {

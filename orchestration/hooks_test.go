@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -244,6 +245,8 @@ func (s *sandbox) put(path, text string, mode fs.FileMode) {
 		s.t.Fatal(err)
 	}
 	os.Remove(path)
+	syscall.ForkLock.RLock() // a program that a child has open for writing cannot be run
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		s.t.Fatal(err)
 	}

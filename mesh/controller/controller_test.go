@@ -592,11 +592,11 @@ func TestDeadSession(t *testing.T) {
 func twoSessions(t *testing.T, dir, scene, socket string) string {
 	t.Helper()
 	file := filepath.Join(dir, "herdr-of-two")
-	must(t, os.WriteFile(file, fmt.Appendf(nil, `#!/bin/sh
+	writeProgram(t, file, fmt.Sprintf(`#!/bin/sh
 if [ "$1" != status ] || [ "$HERDR_SOCKET_PATH" != '%s' ]; then exec '%s' "$@"; fi
 running=false; [ -e '%s' ] && running=true
 printf '{"client":{"version":"0.8.0","protocol":20},"server":{"running":%%s,"socket":"%s"}}\n' $running
-`, socket, scene, socket, socket), 0o700))
+`, socket, scene, socket, socket))
 	return file
 }
 

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,14 +127,24 @@ func work(dir string) int {
 // quickHerdr writes a Herdr that is quick: what it answers stands in files.
 func quickHerdr(t *testing.T, dir string) {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(dir, "herdr"), fmt.Appendf(nil, `#!/bin/sh
+	writeProgram(t, filepath.Join(dir, "herdr"), fmt.Sprintf(`#!/bin/sh
 case "$1 $2" in
 "pane get") n=${3#w1:p}; printf '{"result":{"type":"pane_info","pane":{"pane_id":"%%s","terminal_id":"term_%%s"}}}\n' "$3" "$n" ;;
 "pane process-info") printf '{"result":{"type":"pane_process_info","process_info":{"pane_id":"%%s"}}}\n' "$4" ;;
 "agent list") read -r line < '%s/agents'; printf '%%s\n' "$line" ;;
 *) echo '{"client":{"version":"0.8.0","protocol":20},"server":{"running":true,"socket":"/quick.sock"}}' ;;
 esac
-`, dir), 0o700))
+`, dir))
+}
+
+// writeProgram writes a program that can be run at once. A child that another
+// test forks meanwhile would have the file open for writing, and the system runs
+// no such program.
+func writeProgram(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	must(t, os.WriteFile(path, []byte(text), 0o700))
 }
 
 // quickEnv are the variables of a process in one of its panes.
