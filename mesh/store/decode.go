@@ -60,9 +60,8 @@ type field struct {
 
 // fields are those of a record's file.
 func fields(r Record) (all []field) {
-	t := reflect.TypeOf(r).Elem()
-	for i := range t.NumField() {
-		if name, option, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(r).Elem()) {
+		if name, option, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
 			all = append(all, field{name, option == "omitempty"})
 		}
 	}

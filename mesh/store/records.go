@@ -128,27 +128,75 @@ func (r *Controller) check(c *rules) {
 	}
 }
 
-// A Reviewer is a lease of a pane that the bridge made for a reviewing agent.
-type Reviewer struct {
-	Version       int    `json:"version"` // 1
+// A Lease is what the leases of all panes have in common.
+type Lease struct {
 	LeaseID       string `json:"leaseId"`
 	ControllerID  string `json:"controllerId"`
 	Purpose       string `json:"purpose"`
-	ParentPaneID  string `json:"parentPaneId"`
 	PaneID        string `json:"paneId"` // "" until it is known
 	AgentName     string `json:"agentName"`
 	AgentKind     string `json:"agentKind"`
-	Cwd           string `json:"cwd"`
 	State         string `json:"state"`
-	CreatedAt     string `json:"createdAt"`
-	ClosedAt      string `json:"closedAt,omitempty"`
 	CaptureSHA256 string `json:"captureSha256,omitempty"`
 	Failure       string `json:"failure,omitempty"`
 	TerminalID    string `json:"terminalId,omitempty"`
-	TabID         string `json:"tabId,omitempty"`
-	WorkspaceID   string `json:"workspaceId,omitempty"`
-	TabLabel      string `json:"tabLabel,omitempty"`
 	HerdrSocket   string `json:"herdrSocket,omitempty"`
+}
+
+// Base returns what the record has in common with others.
+func (l *Lease) Base() *Lease { return l }
+
+func (l *Lease) check(c *rules) {
+	c.id(l.LeaseID, "leaseId")
+	c.is(IsControllerID(l.ControllerID), "controllerId")
+	c.texts(l.Purpose, "purpose", l.AgentName, "agentName", l.AgentKind, "agentKind")
+	// Only a lease that never got so far has no pane.
+	c.is(l.PaneID != "" || l.State == Provisioning || l.State == Orphaned || l.State == FailedClosed, "paneId")
+	c.optional(c.digests, l.CaptureSHA256, "captureSha256")
+}
+
+// A Tab is where the bridge has made a pane for an agent.
+type Tab struct {
+	ParentPaneID string `json:"parentPaneId"`
+	CreatedAt    string `json:"createdAt"`
+	TabID        string `json:"tabId,omitempty"` // "" until it is known
+	WorkspaceID  string `json:"workspaceId,omitempty"`
+	TabLabel     string `json:"tabLabel,omitempty"` // by which it is found again
+}
+
+func (t *Tab) check(c *rules) {
+	c.texts(t.ParentPaneID, "parentPaneId")
+	c.times(t.CreatedAt, "createdAt")
+}
+
+// A Checkpoint says how far the work of a lease came.
+type Checkpoint struct {
+	CheckpointRef    string `json:"checkpointRef,omitempty"`
+	CheckpointSHA256 string `json:"checkpointSha256,omitempty"`
+}
+
+func (p *Checkpoint) check(c *rules) {
+	c.optional(c.digests, p.CheckpointSHA256, "checkpointSha256")
+}
+
+// A Leased record is a lease of a pane, of one of the three kinds.
+type Leased interface {
+	Record
+	Base() *Lease
+	Type() string         // reviewer, writer or adopted-pane
+	Dir() string          // the folder of the agent
+	Made() *Tab           // nil: the pane was there before
+	Reached() *Checkpoint // nil: a lease of this kind has none
+	Ended(at string)      // notes when it became terminal
+}
+
+// A Reviewer is a lease of a pane that the bridge made for a reviewing agent.
+type Reviewer struct {
+	Version int `json:"version"` // 1
+	Lease
+	Tab
+	Cwd      string `json:"cwd"`
+	ClosedAt string `json:"closedAt,omitempty"`
 }
 
 func (r *Reviewer) place() place {
@@ -156,31 +204,38 @@ func (r *Reviewer) place() place {
 }
 
 func (r *Reviewer) check(c *rules) {
-	c.id(r.LeaseID, "leaseId")
-	c.is(IsControllerID(r.ControllerID), "controllerId")
-	c.texts(r.Purpose, "purpose", r.ParentPaneID, "parentPaneId", r.AgentName, "agentName", r.AgentKind, "agentKind", r.Cwd, "cwd")
+	r.Lease.check(c)
+	r.Tab.check(c)
+	c.texts(r.Cwd, "cwd")
 	c.among(r.State, "state", Provisioning, Active, Closing, CloseFailed, Closed, FailedClosed, Orphaned)
-	c.pane(r.PaneID, r.State)
-	c.times(r.CreatedAt, "createdAt")
 	c.optional(c.times, r.ClosedAt, "closedAt")
-	c.optional(c.digests, r.CaptureSHA256, "captureSha256")
 }
+
+// Type is reviewer.
+func (r *Reviewer) Type() string { return "reviewer" }
+
+// Dir is the agent's folder.
+func (r *Reviewer) Dir() string { return r.Cwd }
+
+// Made is the tab of the pane.
+func (r *Reviewer) Made() *Tab { return &r.Tab }
+
+// Reached is nil.
+func (r *Reviewer) Reached() *Checkpoint { return nil }
+
+// Ended sets ClosedAt.
+func (r *Reviewer) Ended(at string) { r.ClosedAt = at }
 
 // A Writer is a lease of a pane that the bridge made for an agent that works in
 // a Git worktree of its own, the lane.
 type Writer struct {
-	Version           int      `json:"version"` // 1
-	LeaseType         string   `json:"leaseType"`
-	LeaseID           string   `json:"leaseId"`
-	ControllerID      string   `json:"controllerId"`
-	Purpose           string   `json:"purpose"`
+	Version   int    `json:"version"` // 1
+	LeaseType string `json:"leaseType"`
+	Lease
+	Tab
 	TicketRef         string   `json:"ticketRef"`
 	AuthorityRef      string   `json:"authorityRef"`
 	AuthoritySHA256   string   `json:"authoritySha256"`
-	ParentPaneID      string   `json:"parentPaneId"`
-	PaneID            string   `json:"paneId"` // "" until it is known
-	AgentName         string   `json:"agentName"`
-	AgentKind         string   `json:"agentKind"`
 	RepositoryRoot    string   `json:"repositoryRoot"`
 	GitDir            string   `json:"gitDir"`
 	GitCommonDir      string   `json:"gitCommonDir"`
@@ -192,18 +247,8 @@ type Writer struct {
 	OwnedScopes       []string `json:"ownedScopes"`
 	LockedScopes      []string `json:"lockedScopes"`
 	ProtectedBranches []string `json:"protectedBranches"`
-	State             string   `json:"state"`
-	CreatedAt         string   `json:"createdAt"`
 	ReleasedAt        string   `json:"releasedAt,omitempty"`
-	CheckpointRef     string   `json:"checkpointRef,omitempty"`
-	CheckpointSHA256  string   `json:"checkpointSha256,omitempty"`
-	CaptureSHA256     string   `json:"captureSha256,omitempty"`
-	Failure           string   `json:"failure,omitempty"`
-	TerminalID        string   `json:"terminalId,omitempty"`
-	TabID             string   `json:"tabId,omitempty"`
-	WorkspaceID       string   `json:"workspaceId,omitempty"`
-	TabLabel          string   `json:"tabLabel,omitempty"`
-	HerdrSocket       string   `json:"herdrSocket,omitempty"`
+	Checkpoint
 }
 
 func (r *Writer) place() place {
@@ -212,45 +257,45 @@ func (r *Writer) place() place {
 
 func (r *Writer) check(c *rules) {
 	c.is(r.LeaseType == "writer", "leaseType")
-	c.id(r.LeaseID, "leaseId")
-	c.is(IsControllerID(r.ControllerID), "controllerId")
-	c.texts(r.Purpose, "purpose", r.TicketRef, "ticketRef", r.AuthorityRef, "authorityRef", r.ParentPaneID, "parentPaneId",
-		r.AgentName, "agentName", r.AgentKind, "agentKind", r.RepositoryRoot, "repositoryRoot", r.GitDir, "gitDir",
+	r.Lease.check(c)
+	r.Tab.check(c)
+	r.Checkpoint.check(c)
+	c.texts(r.TicketRef, "ticketRef", r.AuthorityRef, "authorityRef", r.RepositoryRoot, "repositoryRoot", r.GitDir, "gitDir",
 		r.GitCommonDir, "gitCommonDir", r.Worktree, "worktree", r.Branch, "branch")
-	c.digest(r.AuthoritySHA256, "authoritySha256")
-	c.digest(r.GitStatusSHA256, "gitStatusSha256")
+	c.digests(r.AuthoritySHA256, "authoritySha256", r.GitStatusSHA256, "gitStatusSha256")
 	c.commits(r.BaseCommit, "baseCommit", r.HeadCommit, "headCommit")
 	c.is(len(r.OwnedScopes) > 0, "ownedScopes")
 	c.among(r.State, "state", Provisioning, Active, Releasing, ReleaseFailed, Released, FailedClosed, Orphaned)
-	c.pane(r.PaneID, r.State)
-	c.times(r.CreatedAt, "createdAt")
 	c.optional(c.times, r.ReleasedAt, "releasedAt")
-	c.optional(c.digests, r.CheckpointSHA256, "checkpointSha256", r.CaptureSHA256, "captureSha256")
 }
+
+// Type is writer.
+func (r *Writer) Type() string { return "writer" }
+
+// Dir is the worktree.
+func (r *Writer) Dir() string { return r.Worktree }
+
+// Made is the tab of the pane.
+func (r *Writer) Made() *Tab { return &r.Tab }
+
+// Reached is the checkpoint of the release.
+func (r *Writer) Reached() *Checkpoint { return &r.Checkpoint }
+
+// Ended sets ReleasedAt.
+func (r *Writer) Ended(at string) { r.ReleasedAt = at }
 
 // An Adopted is a lease of a pane that was there before.
 type Adopted struct {
-	Version          int    `json:"version"` // 1
-	LeaseType        string `json:"leaseType"`
-	LeaseID          string `json:"leaseId"`
-	ControllerID     string `json:"controllerId"`
-	Purpose          string `json:"purpose"`
-	AuthorityRef     string `json:"authorityRef"`
-	AuthoritySHA256  string `json:"authoritySha256"`
-	PaneID           string `json:"paneId"`
-	AgentName        string `json:"agentName"`
-	AgentKind        string `json:"agentKind"`
-	Cwd              string `json:"cwd"`
-	StateChangeSeq   int64  `json:"stateChangeSeq"`
-	State            string `json:"state"`
-	AdoptedAt        string `json:"adoptedAt"`
-	ClosedAt         string `json:"closedAt,omitempty"`
-	CheckpointRef    string `json:"checkpointRef,omitempty"`
-	CheckpointSHA256 string `json:"checkpointSha256,omitempty"`
-	CaptureSHA256    string `json:"captureSha256,omitempty"`
-	Failure          string `json:"failure,omitempty"`
-	TerminalID       string `json:"terminalId,omitempty"`
-	HerdrSocket      string `json:"herdrSocket,omitempty"`
+	Version   int    `json:"version"` // 1
+	LeaseType string `json:"leaseType"`
+	Lease
+	AuthorityRef    string `json:"authorityRef"`
+	AuthoritySHA256 string `json:"authoritySha256"`
+	Cwd             string `json:"cwd"`
+	StateChangeSeq  int64  `json:"stateChangeSeq"`
+	AdoptedAt       string `json:"adoptedAt"`
+	ClosedAt        string `json:"closedAt,omitempty"`
+	Checkpoint
 }
 
 func (r *Adopted) place() place {
@@ -259,16 +304,30 @@ func (r *Adopted) place() place {
 
 func (r *Adopted) check(c *rules) {
 	c.is(r.LeaseType == "adopted-pane", "leaseType")
-	c.id(r.LeaseID, "leaseId")
-	c.is(IsControllerID(r.ControllerID), "controllerId")
-	c.texts(r.Purpose, "purpose", r.AuthorityRef, "authorityRef", r.PaneID, "paneId", r.AgentName, "agentName", r.AgentKind, "agentKind", r.Cwd, "cwd")
+	r.Lease.check(c)
+	r.Checkpoint.check(c)
+	c.texts(r.AuthorityRef, "authorityRef", r.Cwd, "cwd")
 	c.digest(r.AuthoritySHA256, "authoritySha256")
 	c.is(r.StateChangeSeq >= 0, "stateChangeSeq")
 	c.among(r.State, "state", Active, Closing, CloseFailed, Closed)
 	c.times(r.AdoptedAt, "adoptedAt")
 	c.optional(c.times, r.ClosedAt, "closedAt")
-	c.optional(c.digests, r.CheckpointSHA256, "checkpointSha256", r.CaptureSHA256, "captureSha256")
 }
+
+// Type is adopted-pane.
+func (r *Adopted) Type() string { return "adopted-pane" }
+
+// Dir is the agent's folder.
+func (r *Adopted) Dir() string { return r.Cwd }
+
+// Made is nil.
+func (r *Adopted) Made() *Tab { return nil }
+
+// Reached is the checkpoint of the closing.
+func (r *Adopted) Reached() *Checkpoint { return &r.Checkpoint }
+
+// Ended sets ClosedAt.
+func (r *Adopted) Ended(at string) { r.ClosedAt = at }
 
 // A Receipt follows one prompt to a leased agent. It never has a text of the
 // prompt or of the answer.
@@ -414,11 +473,6 @@ func (c *rules) among(value, field string, values ...string) {
 		ok = ok || v == value
 	}
 	c.is(ok, field)
-}
-
-// pane: only a lease that never got so far has none.
-func (c *rules) pane(id, state string) {
-	c.is(id != "" || state == Provisioning || state == Orphaned || state == FailedClosed, "paneId")
 }
 
 func isHex(s string, min, max int) bool {
