@@ -10,6 +10,7 @@ import (
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/screen"
 )
 
 // waitMargin is how much longer than a wait its command may take, so that Herdr
@@ -108,20 +109,9 @@ func member(name string, kind byte) runner {
 	}
 }
 
-// An excerpt is the text of a terminal.
-type excerpt struct {
-	Output    string `json:"output"`
-	Truncated bool   `json:"outputTruncated,omitempty"`
-}
-
-func excerptOf(stdout []byte) excerpt {
-	text, truncated := plain(string(stdout), maxOutput)
-	return excerpt{text, truncated}
-}
-
 func screenText(ctx context.Context, c *call) (any, error) {
 	out, err := c.act(ctx)
-	return excerptOf(out.Stdout), err
+	return screen.Of(string(out.Stdout)), err
 }
 
 // waitOutput waits for a line of a pane.
@@ -142,7 +132,7 @@ func waitOutput(ctx context.Context, c *call) (any, error) {
 	if json.Unmarshal(out.Stdout, &answer) != nil || answer.Result.Pane == nil || answer.Result.Line == nil {
 		return nil, badOutput(c.tool.command)
 	}
-	line, _ := plain(*answer.Result.Line, maxOutput)
+	line, _ := screen.Plain(*answer.Result.Line, screen.Max)
 	return struct {
 		Pane string `json:"paneId"`
 		Line string `json:"matchedLine"`
@@ -177,7 +167,7 @@ func integrations(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, _ := plain(string(out.Stdout)+string(out.Stderr), maxOutput)
+	raw, _ := screen.Plain(string(out.Stdout)+string(out.Stderr), screen.Max)
 	all := integrationLines(out.Stdout)
 	if c.args.True("outdated_only") && len(all) == 0 && raw != "" {
 		if out, err = c.exec(ctx, c.tool.name, 0, "integration", "status"); err != nil {
@@ -198,7 +188,7 @@ func integrations(ctx context.Context, c *call) (any, error) {
 // integrationLines are the integrations that have a path.
 func integrationLines(stdout []byte) []integration {
 	all := []integration{} // [], not null
-	text, _ := plain(string(stdout), maxOutput)
+	text, _ := screen.Plain(string(stdout), screen.Max)
 	for _, i := range herdrcli.Integrations(text) {
 		if i.Path != "" {
 			all = append(all, integration{i.Name, i.State, i.Path})

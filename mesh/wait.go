@@ -10,6 +10,7 @@ import (
 	"herdr-link/herdrcli"
 	"herdr-link/mcp"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/screen"
 )
 
 // A target is an agent that somebody waits for (mesh.md §4.3).
@@ -126,7 +127,7 @@ func waitSettled(ctx context.Context, c *call) (any, error) {
 			return struct {
 				Event string `json:"event"`
 				Agent agent  `json:"agent"`
-				excerpt
+				screen.Excerpt
 			}{"agent_settled", winner.agent(), text}, nil
 		}
 		select { // it has gone on: the text may be of another state
@@ -180,10 +181,10 @@ func (w *wait) look(t *target, agents []herdrcli.Agent) bool {
 }
 
 // screen reads the screen of an agent.
-func (w *wait) screen(ctx context.Context, pane string) (excerpt, error) {
+func (w *wait) screen(ctx context.Context, pane string) (screen.Excerpt, error) {
 	out, err := w.exec(ctx, w.tool.name, 0, "agent", "read", pane, "--source", "visible",
 		"--lines", strconv.Itoa(w.args.Int(argLines)), "--format", "text")
-	return excerptOf(out.Stdout), err
+	return screen.Of(string(out.Stdout)), err
 }
 
 // over says how a wait has ended that came to nothing.
