@@ -255,7 +255,7 @@ func (c *config) mesh(p *Process) *mesh.Mesh {
 	return mesh.New(mesh.Options{
 		Getenv: c.getenv,
 		Herdr: herdrcli.New(herdrcli.Options{
-			Bin: c.getenv("HERDR_BIN_PATH"), Path: c.getenv("PATH"), Environ: p.Environ, Timeout: c.timeout, Log: c.log, Brief: true,
+			Bin: c.getenv("HERDR_BIN_PATH"), Path: c.getenv("PATH"), Environ: p.Environ, Timeout: c.timeout, Log: c.log, Gentle: true, Brief: true,
 		}),
 		Log:     c.log,
 		State:   c.state,

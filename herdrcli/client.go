@@ -95,6 +95,7 @@ type Options struct {
 	Environ []string      // as os.Environ gives it
 	Timeout time.Duration // of each call; 0: DefaultTimeout
 	Log     *slog.Logger  // a record a call; nil: none
+	Gentle  bool          // a child that has to end is asked to, 500 ms before it is killed
 	Brief   bool          // records tell the command, its end and its time, and no arguments or output
 }
 
@@ -105,12 +106,13 @@ type Client struct {
 	env     []string
 	timeout time.Duration
 	log     *slog.Logger
+	gentle  bool
 	brief   bool
 }
 
 // New returns a client. Nothing is checked before the first call.
 func New(o Options) *Client {
-	c := &Client{bin: o.Bin, path: o.Path, timeout: o.Timeout, log: o.Log, brief: o.Brief}
+	c := &Client{bin: o.Bin, path: o.Path, timeout: o.Timeout, log: o.Log, gentle: o.Gentle, brief: o.Brief}
 	if c.timeout <= 0 {
 		c.timeout = DefaultTimeout
 	}

@@ -73,8 +73,17 @@ func (s *Session) UnmarshalJSON(value []byte) error {
 
 // A Pane is Herdr's record of a pane, as far as it is needed here.
 type Pane struct {
-	ID         string `json:"pane_id"`
-	TerminalID string `json:"terminal_id"`
+	ID          string `json:"pane_id"`
+	TerminalID  string `json:"terminal_id"`
+	TabID       string `json:"tab_id"`
+	WorkspaceID string `json:"workspace_id"`
+	Agent       string `json:"agent"` // the kind of the one that runs there, or ""
+}
+
+// A Tab is Herdr's record of a tab, as far as it is needed here.
+type Tab struct {
+	ID    string `json:"tab_id"`
+	Label string `json:"label"`
 }
 
 // answer is the "result" of a call that went well.
@@ -83,6 +92,7 @@ type answer struct {
 	Agent  *Agent
 	Agents *[]Agent
 	Pane   *Pane
+	Tab    *Tab
 }
 
 // call runs a command and decodes its one line of JSON. A result of another
@@ -157,12 +167,10 @@ func (c *Client) AgentList(ctx context.Context) ([]Agent, error) {
 }
 
 // AgentPrompt types text into the agent's pane, and Enter some 300 ms later;
-// it returns before that. text must not begin with "-". If it fails with
-// anything but ErrRefused and Error.Started is set, the text may have arrived.
+// it returns before that. A text that begins with "-" is no option, but for those
+// that are ErrReserved. If it fails with anything but ErrRefused and Error.Started
+// is set, the text may have arrived.
 func (c *Client) AgentPrompt(ctx context.Context, target, text string) error {
-	if strings.HasPrefix(text, "-") {
-		return &Error{Command: "agent prompt", Exit: -1, Err: ErrOutput}
-	}
 	_, err := c.call(ctx, "agent_prompted", hasAgent, "agent prompt", 1, target, text)
 	return err
 }
@@ -184,8 +192,39 @@ func (c *Client) PaneGet(ctx context.Context, pane string) (Pane, error) {
 	return *a.Pane, nil
 }
 
+// TabGet returns the tab with that id. Herdr's code for none: tab_not_found.
+func (c *Client) TabGet(ctx context.Context, tab string) (Tab, error) {
+	a, err := c.call(ctx, "tab_info", func(a *answer) bool { return a.Tab != nil && a.Tab.ID != "" }, "tab get", 0, tab)
+	if err != nil {
+		return Tab{}, err
+	}
+	return *a.Tab, nil
+}
+
 // PaneClose closes the pane and kills what runs in it.
 func (c *Client) PaneClose(ctx context.Context, pane string) error {
 	_, err := c.call(ctx, "ok", func(*answer) bool { return true }, "pane close", 0, pane)
 	return err
+}
+
+// AgentRead returns the last lines of the screen of the agent in that pane, at
+// most 4 MiB, as text.
+func (c *Client) AgentRead(ctx context.Context, pane string, lines int) (string, error) {
+	return c.read(ctx, "agent read", pane, lines)
+}
+
+// PaneRead is AgentRead for a pane that need not have an agent.
+func (c *Client) PaneRead(ctx context.Context, pane string, lines int) (string, error) {
+	return c.read(ctx, "pane read", pane, lines)
+}
+
+func (c *Client) read(ctx context.Context, command, pane string, lines int) (text string, err error) {
+	if strings.HasPrefix(pane, "-") { // Herdr would take it for an option
+		return "", &Error{Command: command, Exit: -1, Err: ErrOutput}
+	}
+	err = c.run(ctx, func(stdout []byte) bool {
+		text = string(stdout)
+		return true
+	}, command, 0, pane, "--source", "visible", "--lines", strconv.Itoa(lines), "--format", "text")
+	return text, err
 }

@@ -56,7 +56,7 @@ func TestCommands(t *testing.T) {
 	if err := c.AgentSendKeys(ctx, "reviewer", "nosuchkey"); Code(err) != "invalid_key" {
 		t.Errorf("AgentSendKeys with no such key: %v", err)
 	}
-	if got, err := c.PaneGet(ctx, "w1:p4"); err != nil || got != (Pane{"w1:p4", w.Pane("w1:p4").Terminal}) {
+	if got, err := c.PaneGet(ctx, "w1:p4"); err != nil || got != (Pane{"w1:p4", w.Pane("w1:p4").Terminal, "w1:t1", "w1", ""}) {
 		t.Errorf("PaneGet: %+v, %v", got, err)
 	}
 	if err := c.PaneClose(ctx, "w1:p4"); err != nil {

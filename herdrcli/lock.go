@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -38,8 +40,9 @@ func NewLocks(home string) *Locks { return &Locks{home} }
 type Lock struct {
 	file *os.File
 	// Waited reports whether another one held the lock when it was asked for.
-	Waited bool
-	got    time.Time
+	Waited   bool
+	Terminal string // of the agent whose lock it is
+	got      time.Time
 }
 
 // Acquire takes the lock of the terminal in which the agent runs. It fails
@@ -50,7 +53,7 @@ func (l *Locks) Acquire(ctx context.Context, a Agent, socket string, patience ti
 	if err != nil {
 		return nil, err
 	}
-	lock := &Lock{file: file}
+	lock := &Lock{file: file, Terminal: a.TerminalID}
 	deadline := time.Now().Add(patience)
 	for {
 		free, err := tryLock(file)
@@ -71,6 +74,27 @@ func (l *Locks) Acquire(ctx context.Context, a Agent, socket string, patience ti
 			return nil, err
 		}
 	}
+}
+
+// AcquireAll takes the locks of several terminals in the order of their files, so
+// that no two who want the same ones wait for each other. It has all or none;
+// patience is for all. Terminals that are there twice are locked once.
+func (l *Locks) AcquireAll(ctx context.Context, agents []Agent, socket string, patience time.Duration) (all []*Lock, err error) {
+	agents = slices.Clone(agents)
+	slices.SortFunc(agents, func(a, b Agent) int { return strings.Compare(lockName(a, socket), lockName(b, socket)) })
+	agents = slices.CompactFunc(agents, func(a, b Agent) bool { return lockName(a, socket) == lockName(b, socket) })
+	deadline := time.Now().Add(patience)
+	for _, a := range agents {
+		lock, err := l.Acquire(ctx, a, socket, time.Until(deadline))
+		if err != nil {
+			for _, lock := range all {
+				lock.Release()
+			}
+			return nil, err
+		}
+		all = append(all, lock)
+	}
+	return all, nil
 }
 
 // lockName is the same for all who mean that terminal. Ids are hashed, so that

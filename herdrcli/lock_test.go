@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -465,4 +467,55 @@ func refused(t *testing.T, spoil func(base, locks, file string) error) {
 	case <-time.After(patience):
 		t.Fatal("hangs")
 	}
+}
+
+// All or none, in one order, and nobody waits for himself.
+func TestAcquireAll(t *testing.T) {
+	t.Parallel()
+	l := NewLocks(t.TempDir())
+	agents := []Agent{{TerminalID: "a"}, {TerminalID: "b"}, {TerminalID: "c"}, {TerminalID: "b"}}
+	all, err := l.AcquireAll(t.Context(), agents, "", time.Second)
+	if err != nil || len(all) != 3 || agents[3].TerminalID != "b" {
+		t.Fatalf("%d locks, %v, %v", len(all), err, agents)
+	}
+	if _, err := l.AcquireAll(t.Context(), agents[1:2], "", 20*time.Millisecond); !errors.Is(err, ErrLockBusy) {
+		t.Errorf("a second holder: %v", err)
+	}
+	for _, lock := range all {
+		lock.Release()
+	}
+	one, err := l.Acquire(t.Context(), agents[2], "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.AcquireAll(t.Context(), agents, "", 20*time.Millisecond); !errors.Is(err, ErrLockBusy) {
+		t.Errorf("one is held: %v", err)
+	}
+	if all, err := l.AcquireAll(t.Context(), agents[:2], "", 0); err != nil || len(all) != 2 {
+		t.Errorf("those that it had were kept: %d, %v", len(all), err)
+	}
+	one.Release()
+
+	// In whatever order two ask, they do not wait for each other.
+	l = NewLocks(t.TempDir())
+	var wait sync.WaitGroup
+	for i := range 2 {
+		mine := slices.Clone(agents)
+		if i == 1 {
+			slices.Reverse(mine)
+		}
+		wait.Go(func() {
+			for range 50 {
+				all, err := l.AcquireAll(t.Context(), mine, "", 20*time.Second)
+				if err != nil {
+					t.Errorf("%d: %v", i, err)
+					return
+				}
+				for _, lock := range all {
+					lock.Release()
+				}
+			}
+		})
+	}
+	wait.Wait()
 }

@@ -21,7 +21,7 @@ func (c *Client) run(ctx context.Context, read func(stdout []byte) bool, command
 	begun := time.Now()
 	stdout, stderr := &output{max: maxStdout}, &output{max: maxStderr}
 	e := &Error{Command: command, Exit: -1}
-	e.Err = c.start(ctx, job{argv: argv, timeout: c.timeout}, e, stdout, stderr)
+	e.Err = c.start(ctx, job{argv: argv, timeout: c.timeout, gentle: c.gentle}, e, stdout, stderr)
 	if e.Err == nil && e.Exit == 1 {
 		e.Code = errorCode(stderr.buf.Bytes())
 	}
