@@ -13,7 +13,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -83,8 +82,8 @@ type Terminal struct {
 // A caller is an agent that asks for, or has, an authority.
 type caller struct {
 	Terminal
-	name, kind, cwd string
-	process         *attest.Process // nil: not known
+	name, kind, cwd, status string
+	process                 *attest.Process // nil: not known
 }
 
 // Terminal returns where this process runs. A caller asks once a call, before
@@ -137,6 +136,19 @@ func (c *Controllers) caller(ctx context.Context) (*caller, error) {
 	if err != nil {
 		return nil, err
 	}
+	who, err := c.agent(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	switch who.status {
+	case "idle", "done", "working":
+		return who, nil
+	}
+	return nil, fault.New("CALLER_NOT_ACTIVE", "the calling agent's status is neither idle nor done nor working").With("status", who.status)
+}
+
+// agent returns the agent in this process's terminal.
+func (c *Controllers) agent(ctx context.Context, at Terminal) (*caller, error) {
 	agents, err := c.herdr.AgentList(ctx)
 	if err != nil {
 		return nil, fault.Herdr(err)
@@ -145,15 +157,10 @@ func (c *Controllers) caller(ctx context.Context) (*caller, error) {
 		if a.TerminalID != at.ID {
 			continue
 		}
-		switch a.Status {
-		case "idle", "done", "working":
-		default:
-			return nil, fault.New("CALLER_NOT_ACTIVE", "the calling agent's status is neither idle nor done nor working").With("status", a.Status)
-		}
 		if a.Name == "" || a.Kind == "" || a.Cwd == "" {
 			break
 		}
-		return &caller{Terminal: at, name: a.Name, kind: a.Kind, cwd: resolved(a.Cwd)}, nil
+		return &caller{Terminal: at, name: a.Name, kind: a.Kind, cwd: disk.Resolved(a.Cwd), status: a.Status}, nil
 	}
 	return nil, fault.New("CALLER_NOT_NAMED", "the pane of this server has no named agent with kind and folder: name it first (herdr agent rename)")
 }
@@ -168,21 +175,13 @@ func (c *Controllers) attested(ctx context.Context) (*caller, error) {
 	return who, err
 }
 
-// resolved follows the links of a folder's path, as far as it can be seen.
-func resolved(dir string) string {
-	if path, err := filepath.EvalSymlinks(dir); err == nil {
-		return path
-	}
-	return dir
-}
-
 // is reports whether a record was made by this caller. A record of the older
 // bridge has no terminal; there the pane counts.
 func (who *caller) is(r *store.Controller) bool {
 	if r.TerminalID == "" && r.PaneID != who.PaneID || r.TerminalID != "" && r.TerminalID != who.ID {
 		return false
 	}
-	return r.AgentName == who.name && r.AgentKind == who.kind && resolved(r.Cwd) == who.cwd
+	return r.AgentName == who.name && r.AgentKind == who.kind && disk.Resolved(r.Cwd) == who.cwd
 }
 
 // issue gives the authority to the caller, if it may have it: that is decided
@@ -353,7 +352,7 @@ func (c *Controllers) grant(x *store.Section, old *store.Controller, who *caller
 }
 
 // Renew lets a lease last from now on. Its id and token stay. Codes: those of
-// Authorise, CALLER_*, CONTROLLER_IDENTITY_CHANGED.
+// an Authority, CALLER_*, CONTROLLER_IDENTITY_CHANGED.
 func (c *Controllers) Renew(ctx context.Context, cred Credential, ttl time.Duration) (*store.Controller, error) {
 	if err := checkTTL(ttl); err != nil {
 		return nil, err
@@ -386,7 +385,7 @@ func (c *Controllers) change(ctx context.Context, cred Credential, edit func(*st
 		return nil, err
 	}
 	defer x.End()
-	old, err := c.Authorise(x, cred, who.Terminal)
+	old, err := c.By(cred)(x, who.Terminal)
 	if err != nil {
 		return nil, err
 	}
@@ -404,29 +403,74 @@ func (c *Controllers) change(ctx context.Context, cred Credential, edit func(*st
 	return &r, nil
 }
 
-// Authorise is A of mesh.md §4: it checks a credential while the store lock is
-// held, and returns the record. It is to be called again right before whatever
-// acts. Codes: CONTROLLER_NOT_FOUND, CONTROLLER_RELEASED, FENCE_MISMATCH,
-// CONTROLLER_EXPIRED, CONTROLLER_OTHER_SESSION, CONTROLLER_OTHER_PANE.
-func (c *Controllers) Authorise(_ *store.Section, cred Credential, at Terminal) (*store.Controller, error) {
-	r, err := c.load(cred.ControllerID)
-	if err != nil {
-		return nil, err
+// An Authority is how somebody shows that it may act, again and again: A of
+// mesh.md §4. It is asked while the store lock is held, right before whatever
+// acts, and returns the controller's record. Codes: CONTROLLER_NOT_FOUND,
+// CONTROLLER_RELEASED, FENCE_MISMATCH, CONTROLLER_EXPIRED,
+// CONTROLLER_OTHER_SESSION, CONTROLLER_OTHER_PANE; see [Controllers.Attested] for
+// more.
+type Authority func(x *store.Section, at Terminal) (*store.Controller, error)
+
+// By is the authority of a credential.
+func (c *Controllers) By(cred Credential) Authority {
+	return func(_ *store.Section, at Terminal) (*store.Controller, error) {
+		r, err := c.load(cred.ControllerID)
+		if err != nil {
+			return nil, err
+		}
+		if err := active(r); err != nil {
+			return nil, err
+		}
+		if !strings.EqualFold(r.LeaseID, cred.LeaseID) || !fenceOf(r, cred.Fence) {
+			return nil, fault.New("FENCE_MISMATCH", "the lease id or the fence token is not the present one: the controller was resumed or taken over")
+		}
+		return r, c.valid(r, at)
 	}
-	if err := active(r); err != nil {
-		return nil, err
+}
+
+// Attested is the authority of a process that the controller's agent runs: it
+// needs no credential. Beside those of a credential it fails with
+// CONTROLLER_IDENTITY_CHANGED, ATTESTATION_MISSING and ATTESTATION_FAILED.
+// (mesh.md §5)
+func (c *Controllers) Attested(id string) Authority {
+	return func(x *store.Section, at Terminal) (*store.Controller, error) {
+		r, err := c.load(id)
+		if err != nil {
+			return nil, err
+		}
+		if err := active(r); err != nil {
+			return nil, err
+		}
+		if err := c.valid(r, at); err != nil {
+			return nil, err
+		}
+		who, err := c.agent(x.Context(), at)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case !who.is(r):
+			return nil, changed()
+		case r.ControllerProcess == nil:
+			return nil, fault.New("ATTESTATION_MISSING", "the controller's lease does not tell the agent's process: resume it once from the agent's MCP server")
+		case !r.ControllerProcess.Above(x.Context()):
+			return nil, fault.New("ATTESTATION_FAILED", "this process was not started by the agent that has the controller's lease")
+		}
+		return r, nil
 	}
+}
+
+// valid holds a record to the time and to where the caller runs.
+func (c *Controllers) valid(r *store.Controller, at Terminal) error {
 	switch {
-	case !strings.EqualFold(r.LeaseID, cred.LeaseID) || !fenceOf(r, cred.Fence):
-		return nil, fault.New("FENCE_MISMATCH", "the lease id or the fence token is not the present one: the controller was resumed or taken over")
 	case Expired(r, c.store.Now()):
-		return nil, fault.New("CONTROLLER_EXPIRED", "the controller's lease has expired: resume it").With("expiresAt", r.ExpiresAt)
+		return fault.New("CONTROLLER_EXPIRED", "the controller's lease has expired: resume it").With("expiresAt", r.ExpiresAt)
 	case r.HerdrSocket != "" && r.HerdrSocket != at.Socket:
-		return nil, otherSession()
+		return otherSession()
 	case r.HerdrSocket == "" || r.TerminalID != at.ID:
-		return nil, fault.New("CONTROLLER_OTHER_PANE", "the controller's lease is of another pane, or of the older bridge: resume it from its own pane")
+		return fault.New("CONTROLLER_OTHER_PANE", "the controller's lease is of another pane, or of the older bridge: resume it from its own pane")
 	}
-	return r, nil
+	return nil
 }
 
 // active refuses what has no authority to give: none, or one that was released.

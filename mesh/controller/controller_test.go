@@ -154,7 +154,7 @@ func (f *field) authorise(c *Controllers, cred Credential, at Terminal) error {
 	x, err := c.store.Begin(f.t.Context())
 	must(f.t, err)
 	defer x.End()
-	_, err = c.Authorise(x, cred, at)
+	_, err = c.By(cred)(x, at)
 	return err
 }
 
@@ -168,7 +168,7 @@ func TestAcquire(t *testing.T) {
 	must(t, err)
 	pane := lead.Pane("w1:p1")
 	if !disk.IsID(r.FenceToken) || !disk.IsID(r.LeaseID) || r.Generation != 1 || r.State != "active" || r.TerminalID != pane.Terminal || r.PaneID != "w1:p1" ||
-		r.AgentName != "lead" || r.AgentKind != "claude" || r.Cwd != resolved(pane.Cwd) || r.AuthorityRef != "T-1" || r.PredecessorLeaseID != "" ||
+		r.AgentName != "lead" || r.AgentKind != "claude" || r.Cwd != disk.Resolved(pane.Cwd) || r.AuthorityRef != "T-1" || r.PredecessorLeaseID != "" ||
 		!strings.HasSuffix(r.HerdrSocket, "herdr.sock") || r.FenceSHA256 != digest(r.FenceToken) {
 		t.Errorf("%+v", r)
 	}

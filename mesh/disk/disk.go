@@ -243,3 +243,11 @@ func Fault(err error) error {
 	}
 	return fault.New("STATE_IO", "the state on disk could not be read or written: %v", err)
 }
+
+// Resolved follows the links of a folder's path, as far as it can be seen.
+func Resolved(dir string) string {
+	if path, err := filepath.EvalSymlinks(dir); err == nil {
+		return path
+	}
+	return dir
+}
