@@ -422,6 +422,12 @@ func (r *Run) check(c *rules) {
 	}
 }
 
+// Interrupt ends a run whose process is gone.
+func (r *Run) Interrupt(now time.Time) {
+	r.State, r.CompletedAt = "invalidated", Stamp(now)
+	r.FailureCode, r.Failure = "INTERRUPTED", "the process that ran it has ended before it"
+}
+
 // rules finds the first field that breaks a rule. Its methods with many
 // arguments take values and the fields' names in turn.
 type rules struct{ broken string }

@@ -1,0 +1,265 @@
+// Package lease is what prompts, closing and reconciling share about leased
+// panes: which agent a lease is of, the locks of its terminal, and what stands
+// against acting on it (mesh.md §4).
+//
+// It makes and ends no lease.
+package lease
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"herdr-link/herdrcli"
+	"herdr-link/mesh/disk"
+	"herdr-link/mesh/fault"
+	"herdr-link/mesh/store"
+)
+
+// patience is how long the locks of all terminals of a call may take.
+const patience = 5 * time.Second
+
+// Options are what the leases of a process need to know.
+type Options struct {
+	Herdr *herdrcli.Client
+	Store *store.Store
+	Locks *herdrcli.Locks
+}
+
+// Leases look at leases and at what Herdr says of their agents. Their methods may
+// be used by many goroutines. Errors are faults.
+type Leases struct {
+	herdr *herdrcli.Client
+	store *store.Store
+	locks *herdrcli.Locks
+}
+
+// New returns the operations. Nothing is looked at yet.
+func New(o Options) *Leases { return &Leases{o.Herdr, o.Store, o.Locks} }
+
+// Agents lists the agents of all workspaces. Each has a terminal, a pane, a
+// status and a cursor.
+func (l *Leases) Agents(ctx context.Context) ([]herdrcli.Agent, error) {
+	list, err := l.herdr.AgentList(ctx)
+	if err != nil {
+		return nil, fault.Herdr(err)
+	}
+	for _, a := range list {
+		if _, err := strconv.ParseInt(string(a.Changes), 10, 64); err != nil || a.PaneID == "" || a.TerminalID == "" || a.Status == "" {
+			return nil, fault.New("HERDR_BAD_OUTPUT", "herdr agent list did not tell an agent's terminal, pane, status or cursor")
+		}
+	}
+	return list, nil
+}
+
+// Retained returns the leases of all three kinds that are not terminal. One
+// record that cannot be read may be such a lease, and is an error.
+func Retained(x *store.Section) (all []store.Leased, err error) {
+	reviewers, err1 := store.Retained[store.Reviewer](x)
+	writers, err2 := store.Retained[store.Writer](x)
+	adopted, err3 := store.Retained[store.Adopted](x)
+	for _, err := range []error{err1, err2, err3} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range reviewers {
+		all = append(all, r)
+	}
+	for _, r := range writers {
+		all = append(all, r)
+	}
+	for _, r := range adopted {
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// Load reads a lease of that kind, which may be terminal. Codes:
+// LEASE_NOT_FOUND, STATE_*.
+func (l *Leases) Load(kind, id string) (store.Leased, error) {
+	var r store.Leased
+	switch kind {
+	case "reviewer":
+		r = new(store.Reviewer)
+	case "writer":
+		r = new(store.Writer)
+	case "adopted-pane":
+		r = new(store.Adopted)
+	default:
+		return nil, fault.New("INTERNAL", "there is no such kind of lease")
+	}
+	err := l.store.Load(id, r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New("LEASE_NOT_FOUND", "there is no such %s lease: list the leases again", kind)
+	case err != nil:
+		return nil, err
+	}
+	return r, nil
+}
+
+// Lookup is Load for a lease whose kind is not known. None of that id is nil.
+func (l *Leases) Lookup(id string) (store.Leased, error) {
+	for _, kind := range []string{"reviewer", "writer", "adopted-pane"} {
+		r, err := l.Load(kind, id)
+		if fault.Code(err) != "LEASE_NOT_FOUND" {
+			return r, err
+		}
+	}
+	return nil, nil
+}
+
+// Terminal reports whether a lease has ended.
+func Terminal(r store.Leased) bool {
+	switch r.Base().State {
+	case store.Closed, store.FailedClosed, store.Released:
+		return true
+	}
+	return false
+}
+
+// Agent is L of mesh.md §4: the agent in the lease's terminal, in whatever pane
+// that is now, or nil. A record of the older bridge has no terminal; there the
+// pane counts.
+func Agent(r store.Leased, agents []herdrcli.Agent) *herdrcli.Agent {
+	b := r.Base()
+	for i := range agents {
+		a := &agents[i]
+		if b.TerminalID != "" && a.TerminalID == b.TerminalID || b.TerminalID == "" && b.PaneID != "" && a.PaneID == b.PaneID {
+			return a
+		}
+	}
+	return nil
+}
+
+// Same is I of mesh.md §4: it fails with LEASE_IDENTITY_CHANGED if an agent is
+// not the one that was leased.
+func Same(r store.Leased, a *herdrcli.Agent) error {
+	b := r.Base()
+	if a.Name != b.AgentName || a.Kind != b.AgentKind || disk.Resolved(a.Cwd) != disk.Resolved(r.Dir()) {
+		return fault.New("LEASE_IDENTITY_CHANGED", "the agent in the leased terminal has another name, kind or folder than the lease")
+	}
+	return nil
+}
+
+// Find is Agent and Same: AGENT_NOT_FOUND, LEASE_IDENTITY_CHANGED.
+func Find(r store.Leased, agents []herdrcli.Agent) (*herdrcli.Agent, error) {
+	a := Agent(r, agents)
+	if a == nil {
+		return nil, fault.New("AGENT_NOT_FOUND", "the agent of the lease is not in its terminal any more")
+	}
+	return a, Same(r, a)
+}
+
+// Bind writes down in which pane the leased agent is now, and what a record of
+// the older bridge does not have. A lease never changes its terminal.
+func Bind(x *store.Section, r store.Leased, a *herdrcli.Agent, socket string) error {
+	b := r.Base()
+	if b.PaneID == a.PaneID && b.TerminalID == a.TerminalID && b.HerdrSocket != "" {
+		return nil
+	}
+	b.PaneID, b.TerminalID = a.PaneID, a.TerminalID
+	if b.HerdrSocket == "" {
+		b.HerdrSocket = socket
+	}
+	return x.Replace(r)
+}
+
+// In fails with LEASE_OTHER_SESSION if a record is of another Herdr session than
+// the one at that socket: pane ids are the same in all of them.
+func In(recorded, socket string) error {
+	if recorded != "" && recorded != socket {
+		return fault.New("LEASE_OTHER_SESSION", "the record is of another Herdr session")
+	}
+	return nil
+}
+
+// Owned fails with LEASE_OTHER_CONTROLLER if a lease is not the controller's.
+func Owned(r store.Leased, c *store.Controller) error {
+	if r.Base().ControllerID != c.ControllerID {
+		return fault.New("LEASE_OTHER_CONTROLLER", "the lease is of another controller")
+	}
+	return nil
+}
+
+// Verifying fails with VERIFY_RUNNING while a verification of that lease runs.
+// One whose process is gone is written down as invalidated.
+func (l *Leases) Verifying(ctx context.Context, x *store.Section, id string) error {
+	runs, err := store.Retained[store.Run](x)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		switch {
+		case r.WriterLeaseID != id:
+		case r.Owner == nil || !r.Owner.Gone(ctx):
+			return fault.New("VERIFY_RUNNING", "a verification of this worker is running: wait for its end")
+		default:
+			r.Interrupt(l.store.Now())
+			if err := x.Replace(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Held are the locks of some terminals.
+type Held struct {
+	locks map[string]*herdrcli.Lock // by terminal
+}
+
+// Hold takes the locks of the agents' terminals, those that link and control take
+// as well, and waits until what was typed there before is submitted. It must not
+// be called under the store lock. Codes: TARGET_BUSY, TARGET_LOCK_UNAVAILABLE,
+// CANCELLED.
+func (l *Leases) Hold(ctx context.Context, agents ...herdrcli.Agent) (*Held, error) {
+	cancelled := fault.New("CANCELLED", "the call was cancelled")
+	locks, err := l.locks.AcquireAll(ctx, agents, "", patience)
+	switch {
+	case errors.Is(err, herdrcli.ErrLockBusy):
+		return nil, fault.New("TARGET_BUSY", "another program has been typing into a target's pane for %v", patience)
+	case err != nil && ctx.Err() != nil:
+		return nil, cancelled
+	case err != nil:
+		return nil, fault.New("TARGET_LOCK_UNAVAILABLE", "the lock of a target's terminal cannot be made: "+
+			"the folder .local/state/herdr-link/locks in the home folder must be this user's own, and nobody else may write in it")
+	}
+	h := &Held{map[string]*herdrcli.Lock{}}
+	for _, lock := range locks {
+		h.locks[lock.Terminal] = lock
+	}
+	for _, lock := range locks {
+		if _, err := lock.Settle(ctx); err != nil {
+			h.Release()
+			return nil, cancelled
+		}
+	}
+	return h, nil
+}
+
+// Has reports whether the terminal's lock is held.
+func (h *Held) Has(terminal string) bool { return h.locks[terminal] != nil }
+
+// Type notes that something is typed into that terminal now. Typed must follow
+// when that has ended. If it cannot be noted, nothing may be typed.
+func (h *Held) Type(terminal string) error {
+	if lock := h.locks[terminal]; lock == nil || lock.Mark() != nil {
+		return fault.New("TARGET_LOCK_UNAVAILABLE", "the time of the prompt cannot be noted in the lock of the target's terminal")
+	}
+	return nil
+}
+
+// Typed notes that what was typed has ended.
+func (h *Held) Typed(terminal string) { _ = h.locks[terminal].Typed() } // it has waited, if that could not be noted
+
+// Release lets others type.
+func (h *Held) Release() {
+	for _, lock := range h.locks {
+		lock.Release()
+	}
+	h.locks = nil
+}
