@@ -3,11 +3,9 @@ package mesh
 import (
 	"context"
 	"runtime"
-	"time"
 
 	"herdr-link/mcp"
 	"herdr-link/mesh/controller"
-	"herdr-link/mesh/disk"
 	"herdr-link/mesh/lock"
 	"herdr-link/mesh/store"
 )
@@ -17,14 +15,7 @@ var capabilities = [...]string{"controller-fencing-v1"}
 
 // controllerTools are the rows of status and controllers (mesh.md §2.1).
 func controllerTools() []tool {
-	id := need(arg("controller_id", syntax(`^[A-Za-z0-9_.-]{1,100}$`, store.IsControllerID, "1 to 100 of A-Z a-z 0-9 _ . -")))
-	uuid := syntax(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, disk.IsID, "a UUID")
-	ref := mcp.Schema{Type: "string", MinLength: 1, MaxLength: 500}
-	digest := syntax(`^[0-9a-fA-F]{64}$`, store.IsDigest, "64 hexadecimal digits")
-	ttl := arg("ttl_seconds", integer(60, 1800, 900))
-	credential := []argument{id, need(arg("controller_lease_id", uuid)), need(arg("controller_fence_token", uuid))}
-	request := []argument{id, need(arg("authority_ref", ref)), need(arg("authority_sha256", digest)), ttl}
-	with := func(args []argument, more ...argument) []argument { return append(args[:len(args):len(args)], more...) }
+	request := []argument{need(argController()), need(arg("authority_ref", references())), need(arg("authority_sha256", digests())), argTTL()}
 	confirm := mcp.Schema{Type: "boolean", Default: false, Description: "the lease's Herdr session, which does not answer, is dead"}
 
 	return []tool{
@@ -39,16 +30,16 @@ func controllerTools() []tool {
 				return c.Resume(ctx, q)
 			})},
 		{"herdr_controller_takeover", "Take over a controller", "Take over an authority that has expired and whose agent is not at work.",
-			"D", with(request, need(arg("expected_predecessor_lease_id", uuid)), arg("confirm_dead_session", confirm)), "", nil, false,
+			"D", append(request[:len(request):len(request)], need(arg("expected_predecessor_lease_id", uuids())), arg("confirm_dead_session", confirm)), "", nil, false,
 			grants(func(c *controller.Controllers, ctx context.Context, q controller.Request, call *call) (*store.Controller, error) {
 				return c.Takeover(ctx, q, call.args.Text("expected_predecessor_lease_id"), call.args.True("confirm_dead_session"))
 			})},
 		{"herdr_controller_renew", "Renew a controller", "Let an authority last from now on. Its lease id and token stay.",
-			"I", with(credential, ttl), "", nil, false, func(ctx context.Context, c *call) (any, error) {
+			"I", credential(argTTL()), "", nil, false, func(ctx context.Context, c *call) (any, error) {
 				return leased(c.controllers.Renew(ctx, c.credential(), c.ttl()))
 			}},
 		{"herdr_controller_release", "Release a controller", "End an authority, with a checkpoint for the next one. Its leases and receipts stay.",
-			"D", with(credential, need(arg("checkpoint_ref", ref)), need(arg("checkpoint_sha256", digest))), "", nil, false, func(ctx context.Context, c *call) (any, error) {
+			"D", credential(need(arg("checkpoint_ref", references())), need(arg("checkpoint_sha256", digests()))), "", nil, false, func(ctx context.Context, c *call) (any, error) {
 				return leased(c.controllers.Release(ctx, c.credential(), c.args.Text("checkpoint_ref"), c.args.Text("checkpoint_sha256")))
 			}},
 		{"herdr_controller_list", "List controllers", "List all controllers and whether each has expired, without tokens.",
@@ -72,15 +63,6 @@ func leased(r *store.Controller, err error) (any, error) {
 	}
 	return map[string]*store.Controller{"lease": r}, nil
 }
-
-// credential is what the caller proves its authority with.
-func (c *call) credential() controller.Credential {
-	return controller.Credential{
-		ControllerID: c.args.Text("controller_id"), LeaseID: c.args.Text("controller_lease_id"), Fence: c.args.Text("controller_fence_token"),
-	}
-}
-
-func (c *call) ttl() time.Duration { return time.Duration(c.args.Int("ttl_seconds")) * time.Second }
 
 func controllerList(_ context.Context, c *call) (any, error) {
 	list, invalid, err := c.controllers.List()
