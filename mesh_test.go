@@ -142,7 +142,7 @@ func TestMeshListed(t *testing.T) {
 		}
 		return n
 	}
-	const tools = 23 // of the parts that are built
+	const tools = 29 // of the parts that are built
 	off := start(t, inPane(t, s, "w1:p1"))
 	off.initialize("2025-11-25")
 	if n := count(off); n != 0 {

@@ -259,6 +259,7 @@ func (c *config) mesh(p *Process) *mesh.Mesh {
 		}),
 		Log:     c.log,
 		State:   c.state,
+		Locks:   locks(),
 		Version: p.Version,
 	})
 }

@@ -296,7 +296,7 @@ func (s *Session) endLong(ctx context.Context, call *Call, end context.CancelCau
 			return
 		}
 	}
-	end(errEnded)
+	end(ErrEnded)
 }
 
 // hold answers with result when the client has listed the tools again.

@@ -90,9 +90,9 @@ type Call struct {
 // limit is the call's time.
 func (c *Call) limit() time.Duration { return cmp.Or(c.Time, callTime) }
 
-// errEnded is why a call is cancelled that has no time left after the end of
-// input.
-var errEnded = fmt.Errorf("the input has ended: %w", context.Canceled)
+// ErrEnded is why a call is cancelled that has no time left after the end of
+// input: the cause of its context. What such a call has begun it may end.
+var ErrEnded = fmt.Errorf("the input has ended: %w", context.Canceled)
 
 // A Result is what the model sees of a call.
 type Result struct {

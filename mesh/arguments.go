@@ -26,6 +26,10 @@ func argController() argument {
 	return arg("controller_id", syntax(`^[A-Za-z0-9_.-]{1,100}$`, store.IsControllerID, "1 to 100 of A-Z a-z 0-9 _ . -"))
 }
 
+func argWait() argument { return arg(argTimeout, integer(1, 600000, 45000)) }
+
+func argScreen() argument { return arg(argLines, integer(1, 1000, 200)) }
+
 func argTTL() argument { return arg("ttl_seconds", integer(60, 1800, 900)) }
 
 // credential are the arguments of a tool that needs an authority: what proves it,

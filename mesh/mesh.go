@@ -2,8 +2,8 @@
 // observes the others, waits for them and coordinates them, and which promise
 // that nothing is typed, closed or run without a lease.
 //
-// What it has today reads and waits, and gives one agent the authority to
-// coordinate.
+// It reads and waits, gives one agent the authority to coordinate, and lets that
+// one give tasks to agents whose panes it has leases of, and collect the answers.
 package mesh
 
 import (
@@ -12,6 +12,8 @@ import (
 	"herdr-link/herdrcli"
 	"herdr-link/mcp"
 	"herdr-link/mesh/controller"
+	"herdr-link/mesh/handoff"
+	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 	"herdr-link/mesh/watch"
 )
@@ -22,7 +24,8 @@ type Options struct {
 	Herdr   *herdrcli.Client
 	Log     *slog.Logger // a record a command; never argv, arguments or output
 	State   string       // root of the records, absolute
-	Version string       // of herdr-link
+	Locks   *herdrcli.Locks
+	Version string // of herdr-link
 }
 
 // A Mesh is the toolset in one process. Its methods may be used by many
@@ -35,6 +38,8 @@ type Mesh struct {
 
 	store       *store.Store
 	controllers *controller.Controllers
+	leases      *lease.Leases
+	handoffs    *handoff.Handoffs
 }
 
 // New returns the toolset. It works outside of Herdr, too.
@@ -46,6 +51,8 @@ func New(o Options) *Mesh {
 	m.watcher = watch.New(m.agents)
 	m.store = store.New(store.Options{Root: o.State, Log: m.log})
 	m.controllers = controller.New(controller.Options{Getenv: o.Getenv, Herdr: o.Herdr, Store: m.store})
+	m.leases = lease.New(lease.Options{Herdr: o.Herdr, Store: m.store, Locks: o.Locks})
+	m.handoffs = handoff.New(handoff.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Watcher: m.watcher})
 	return m
 }
 
