@@ -25,13 +25,13 @@ func handoffTools() []tool {
 	id.Description = "only its receipts"
 	state := mcp.Schema{Type: "string", Enum: []string{store.Reserved, store.Pending, store.Completed, store.Failed}}
 
-	const once = " A failed DELIVERY_AMBIGUOUS may have arrived (a very short turn leaves no trace): read the agent, then abandon its receipt; never send it again blindly."
+	const once = " DELIVERY_AMBIGUOUS may have arrived (a very short turn): read the agent, abandon; never resend."
 	return []tool{
-		{"herdr_relay", "Give a task", "Send a task to a quiet agent that this controller has a lease of, and wait for no answer: collect its receipt later." + once,
+		{"herdr_relay", "Give a task", "Send a task to a quiet leased agent. Collect its receipt later." + once,
 			"", credential(target, need(arg("text", message)), arg("submit", only)), "", nil, false, relay},
-		{"herdr_handoff", "Give a task and wait", "Send a task to a quiet agent that this controller has a lease of, and wait for the answer on its screen." + once + untrusted,
+		{"herdr_handoff", "Give a task and wait", "Give a quiet leased agent a task and wait for it." + once + untrusted,
 			"", credential(target, need(arg("message", message)), arg("wait_status", ignored), argWait(), argScreen()), "", nil, true, oneHandoff},
-		{"herdr_batch_handoff", "Give several tasks and wait", "Send tasks to quiet agents that this controller has leases of, and wait for their answers. If one is refused, none is sent." + once + untrusted,
+		{"herdr_batch_handoff", "Give several tasks and wait", "Give quiet leased agents tasks (all or none) and wait." + once + untrusted,
 			"", credential(need(arg("requests", requests)), mode, argWait(), argScreen()), "", nil, true, batchHandoff},
 		{"herdr_collect_handoffs", "Collect answers", "Wait for the answers of tasks that were sent before. It sends nothing." + untrusted,
 			"I", credential(need(arg("receipts", receipts)), mode, argWait(), argScreen()), "", nil, true, collectHandoffs},
