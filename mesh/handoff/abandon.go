@@ -55,7 +55,7 @@ func (h *Handoffs) Abandon(ctx context.Context, by controller.Authority, receipt
 		return nil, fault.New("RECEIPT_WRONG_STATE", "the receipt is not outstanding").With("state", i.receipt.State)
 	}
 	made, _ := store.Time(i.receipt.CreatedAt)
-	if age := h.store.Now().Sub(made); i.receipt.State == store.Reserved && age >= 0 && age < young {
+	if age := h.store.Now().Sub(made); i.receipt.State == store.Reserved && age > -young && age < young { // or the clock was set back
 		return nil, fault.New("AGENT_NOT_SETTLED", "the delivery may be under way: abandon the receipt when it is %v old", young).
 			With("retryAfterMs", (young - age).Milliseconds())
 	}
