@@ -514,28 +514,33 @@ func TestMeshRestart(t *testing.T) {
 // another one has now.
 func TestMeshMoved(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	setStatus(t, s, "w1:p2", fakeherdr.Working)
-	h := coordinate(t, s, "w1:p1")
-	ids := []string{h.begin("herdr_agent_wait_settled", `{"target":"reviewer"}`), h.begin("herdr_agent_wait_any", `{"targets":[{"target":"w1:p2"}]}`)}
-	polled(t, s, 2)
-	var pane string
-	change(t, s, func(w *fakeherdr.World) {
-		p := w.Move("w1:p2", "w2")
-		pane, p.Text = p.ID, []string{"here"}
-	})
-	polled(t, s, 2)
-	setStatus(t, s, pane, fakeherdr.Done)
-	for _, id := range ids {
+	var (
+		s    *fakeherdr.Scene
+		h    *host
+		pane string
+	)
+	// One wait at a time: two lists of the agents are known to be its own.
+	for tool, args := range map[string]string{"herdr_agent_wait_settled": `{"target":"reviewer"}`, "herdr_agent_wait_any": `{"targets":[{"target":"w1:p2"}]}`} {
+		s = newScene(t)
+		setStatus(t, s, "w1:p2", fakeherdr.Working)
+		h = coordinate(t, s, "w1:p1")
+		id := h.begin(tool, args)
+		polled(t, s, 2)
+		change(t, s, func(w *fakeherdr.World) {
+			p := w.Move("w1:p2", "w2")
+			pane, p.Text = p.ID, []string{"here"}
+		})
+		polled(t, s, 2)
+		setStatus(t, s, pane, fakeherdr.Done)
 		if a, output := settledAs(t, h.meshed(id)); a.PaneID != pane || output != "here\n" {
-			t.Errorf("%+v, %q", a, output)
+			t.Errorf("%s: %+v, %q", tool, a, output)
 		}
 	}
 	h.refuses("AGENT_NOT_FOUND", "herdr_agent_get", `{"target":"w1:p2"}`) // as Herdr has it
 	h.answers("herdr_pane_get", `{"pane_id":"w1:p2"}`)
 
 	setStatus(t, s, pane, fakeherdr.Working)
-	ids = []string{h.begin("herdr_agent_wait_settled", `{"target":"reviewer"}`), h.begin("herdr_agent_wait", `{"target":"reviewer","status":"blocked"}`)}
+	ids := []string{h.begin("herdr_agent_wait_settled", `{"target":"reviewer"}`), h.begin("herdr_agent_wait", `{"target":"reviewer","status":"blocked"}`)}
 	awaitCalls(t, s, 1, "agent", "wait")
 	polled(t, s, 2)
 	change(t, s, func(w *fakeherdr.World) { w.Pane(pane).Agent.Name = "other" })
