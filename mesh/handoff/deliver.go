@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -182,7 +183,7 @@ func (b *batch) leased(x *store.Section, c *store.Controller, requests []Request
 		}
 	}
 	if len(tokens) > 0 {
-		return nil, fault.New("RECEIPT_OUTSTANDING", "a target has a task of which the answer is not collected: collect its receipt, or abandon it").With("receipts", tokens)
+		return nil, fault.New("RECEIPT_OUTSTANDING", "a target has a task whose answer is not collected: collect or abandon %s", strings.Join(tokens, ", ")).With("receipts", tokens)
 	}
 	for n, l := range all {
 		if err := b.leases.Verifying(x.Context(), x, l.Base().LeaseID); err != nil {
