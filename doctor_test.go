@@ -217,7 +217,7 @@ func TestDoctorInside(t *testing.T) {
 	}{
 		"lost":                          {env: []string{"HERDR_PANE_ID="}, code: 1, key: "environment variables", begin: "fail lost on the way: HERDR_PANE_ID"},
 		"not 1":                         {env: []string{"HERDR_ENV=0"}, code: 1, key: "environment variables", begin: "fail lost on the way: HERDR_ENV"},
-		"no program":                    {env: []string{"HERDR_BIN_PATH="}, code: 1, key: "environment variables", begin: "fail lost on the way: HERDR_BIN_PATH"},
+		"no program":                    {env: []string{"HERDR_BIN_PATH="}, code: 1, key: "environment variables", begin: "fail no HERDR_BIN_PATH: lost on the way, or Herdr is 0.8.0 or older", words: []string{"update Herdr, or set HERDR_BIN_PATH"}},
 		"an action":                     {env: []string{"HERDR_PANE_ID=", "HERDR_PLUGIN_ID=herdr-link"}, key: "environment variables", begin: "warn run by Herdr as an action"},
 		"a pane's action":               {env: []string{"HERDR_PLUGIN_ID=herdr-link"}, key: "pane owner", begin: "ok not known: Herdr runs this"},
 		"relative socket":               {env: []string{"HERDR_SOCKET_PATH=x.sock"}, code: 1, key: "environment socket", begin: "warn", words: []string{"not absolute"}},

@@ -153,6 +153,9 @@ func (d *doctor) environment() time.Duration {
 		d.add(group, "variables", hosts.Warn, "run by Herdr as an action, for no pane", "")
 	case len(missing) == 3 || slices.Equal(missing, []string{"HERDR_ENV", "HERDR_PANE_ID"}):
 		d.add(group, "variables", hosts.Warn, "outside Herdr: no HERDR_ENV=1, no HERDR_PANE_ID", "run it in a pane of Herdr")
+	case slices.Equal(missing, []string{"HERDR_BIN_PATH"}):
+		d.add(group, "variables", hosts.Fail, "no HERDR_BIN_PATH: lost on the way, or Herdr is 0.8.0 or older, which does not set it",
+			"update Herdr, or set HERDR_BIN_PATH to its program in the shell's profile, and let what starts this pass it on")
 	default:
 		d.add(group, "variables", hosts.Fail, "lost on the way: "+strings.Join(missing, ", "), "let what starts this pass all HERDR_* on; herdr-link install sees to it for a host")
 	}
