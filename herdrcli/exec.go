@@ -2,6 +2,7 @@ package herdrcli
 
 import (
 	"context"
+	"io"
 	"os"
 	"time"
 )
@@ -63,7 +64,11 @@ type Program struct {
 	// Stdout is a regular file that takes the program's stdout, for programs that
 	// lose some of it in a pipe. It may get a little larger than MaxStdout: then
 	// the program is ended, and that is ErrTooMuch.
-	Stdout    *os.File
+	Stdout *os.File
+	// Sink takes the program's stdout where Stdout is nil, through a pipe, as it
+	// comes. It is never given more than MaxStdout bytes, and must be one that
+	// does not fail, such as a hash or a buffer.
+	Sink      io.Writer
 	MaxStdout int
 }
 
@@ -71,7 +76,7 @@ type Program struct {
 // 64 KiB of Stderr.
 func (p Program) Exec(ctx context.Context, argv ...string) Outcome {
 	begun := time.Now()
-	stdout, stderr := &output{file: p.Stdout, max: p.MaxStdout}, &output{max: maxStderr}
+	stdout, stderr := &output{file: p.Stdout, sink: p.Sink, max: p.MaxStdout}, &output{max: maxStderr}
 	e := &Error{Exit: -1}
 	err := executable(p.Bin)
 	if err == nil {

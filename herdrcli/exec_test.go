@@ -1,6 +1,7 @@
 package herdrcli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -214,6 +215,31 @@ func TestProgramTooMuch(t *testing.T) {
 		}
 		if out := p.Exec(t.Context()); !errors.Is(out.Err, test.want) || len(stdout()) != test.size {
 			t.Errorf("%+v: %v, %d", test, out.Err, len(stdout()))
+		}
+	}
+}
+
+// A sink gets what comes through the pipe, and never more than it may.
+func TestProgramSink(t *testing.T) {
+	t.Parallel()
+	text := []byte(strings.Repeat("0123456789abcdef", 1<<16) + "!") // more than a pipe holds
+	file := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		role string // pour never ends by itself
+		max  int
+		want error
+	}{
+		{"copy", len(text), nil}, {"copy", len(text) - 1, ErrTooMuch}, {"pour", 0, ErrTooMuch},
+	} {
+		p, _ := program(t, test.role, fileVariable+"="+file)
+		var sink bytes.Buffer
+		p.Stdout, p.Sink, p.MaxStdout = nil, &sink, test.max
+		out := p.Exec(t.Context())
+		if !errors.Is(out.Err, test.want) || out.Stdout != nil || !bytes.Equal(sink.Bytes(), text[:test.max]) {
+			t.Errorf("%+v: exit %d, %v, %d bytes", test, out.Exit, out.Err, sink.Len())
 		}
 	}
 }

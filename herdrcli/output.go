@@ -2,6 +2,7 @@ package herdrcli
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"time"
 )
@@ -26,6 +27,8 @@ type output struct {
 	// it is only looked at how large it becomes.
 	file *os.File
 	stop chan struct{} // closed to end that
+
+	sink io.Writer // takes the place of buf, if it is not nil
 }
 
 // open makes the pipe; w is the child's end.
@@ -66,7 +69,12 @@ func (o *output) read() {
 func (o *output) keep(p []byte) {
 	before := o.total
 	o.total += len(p)
-	o.buf.Write(p[:min(len(p), o.max-o.buf.Len())])
+	kept := p[:min(len(p), max(0, o.max-before))]
+	if o.sink != nil {
+		_, _ = o.sink.Write(kept)
+	} else {
+		o.buf.Write(kept)
+	}
 	if before <= o.max && o.total > o.max && o.overflow != nil {
 		o.overflow()
 	}
