@@ -3,6 +3,7 @@ package herdrcli
 import (
 	"context"
 	"io"
+	"math"
 	"os"
 	"time"
 )
@@ -70,17 +71,27 @@ type Program struct {
 	// does not fail, such as a hash or a buffer.
 	Sink      io.Writer
 	MaxStdout int
+	// ErrSink, if not nil, takes all of stderr in the same way, however much it is.
+	ErrSink io.Writer
+	// Files are the program's descriptors from 3 on. Windows has none.
+	Files []*os.File
+	// Session has the program lead a session of its own, so without a terminal.
+	// Windows has none.
+	Session bool
 }
 
 // Exec runs the program like Client.Exec. The outcome has no Stdout, and at most
-// 64 KiB of Stderr.
+// 64 KiB of Stderr, or none with an ErrSink.
 func (p Program) Exec(ctx context.Context, argv ...string) Outcome {
 	begun := time.Now()
-	stdout, stderr := &output{file: p.Stdout, sink: p.Sink, max: p.MaxStdout}, &output{max: maxStderr}
+	stdout, stderr := &output{file: p.Stdout, sink: p.Sink, max: p.MaxStdout}, &output{max: maxStderr, sink: p.ErrSink}
+	if p.ErrSink != nil {
+		stderr.max = math.MaxInt
+	}
 	e := &Error{Exit: -1}
 	err := executable(p.Bin)
 	if err == nil {
-		j := job{bin: p.Bin, dir: p.Dir, env: p.Environ, argv: argv, timeout: p.Timeout, gentle: true}
+		j := job{bin: p.Bin, dir: p.Dir, env: p.Environ, argv: argv, timeout: p.Timeout, gentle: true, files: p.Files, session: p.Session}
 		err = j.run(ctx, e, stdout, stderr)
 	}
 	return Outcome{Exit: e.Exit, Started: e.Started, Took: time.Since(begun), Err: err, Stderr: stderr.buf.Bytes()}

@@ -289,3 +289,58 @@ func TestFind(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestProgramErrSink(t *testing.T) {
+	t.Parallel()
+	text := []byte(strings.Repeat("0123456789abcdef", 1<<16) + "!") // more than is kept
+	file := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := program(t, "copy", fileVariable+"="+file, outVariable+"=stderr")
+	var sink bytes.Buffer
+	p.ErrSink = &sink
+	if out := p.Exec(t.Context()); out.Exit != 0 || out.Err != nil || out.Stderr != nil || !bytes.Equal(sink.Bytes(), text) {
+		t.Errorf("exit %d, %v, %d and %d bytes", out.Exit, out.Err, len(out.Stderr), sink.Len())
+	}
+}
+
+func TestProgramFiles(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no descriptors there")
+	}
+	p, stdout := program(t, "third")
+	file := filepath.Join(p.Dir, "third")
+	if err := os.WriteFile(file, []byte("read"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	third, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Close()
+	p.Files = []*os.File{third}
+	if out := p.Exec(t.Context()); out.Err != nil || stdout() != "read" {
+		t.Errorf("%+v, %q", out, stdout())
+	}
+}
+
+func TestProgramSession(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells the session of a process in a file")
+	}
+	for _, session := range []bool{false, true} {
+		p, stdout := program(t, "stat")
+		p.Session = session
+		p.Exec(t.Context())
+		_, stat, _ := strings.Cut(stdout(), ") ")
+		var state string
+		var parent, group, sid, pid int
+		fmt.Sscan(stdout(), &pid)
+		if _, err := fmt.Sscan(stat, &state, &parent, &group, &sid); err != nil || group != pid || (sid == pid) != session {
+			t.Errorf("session %v: process %d, group %d, session %d, %v", session, pid, group, sid, err)
+		}
+	}
+}

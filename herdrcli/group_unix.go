@@ -27,6 +27,9 @@ func newGroup(cmd *exec.Cmd) *group {
 	return &group{cmd: cmd}
 }
 
+// session makes the child lead a session too, and with it its group.
+func (g *group) session() { g.cmd.SysProcAttr.Setpgid, g.cmd.SysProcAttr.Setsid = false, true }
+
 // kill kills the group while its leader has not been reaped.
 func (g *group) kill() error { return g.signal(syscall.SIGKILL) }
 

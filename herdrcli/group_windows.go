@@ -51,6 +51,9 @@ func newGroup(cmd *exec.Cmd) *group {
 	return g
 }
 
+// session does nothing: there are none.
+func (g *group) session() {}
+
 // kill kills all processes of the job.
 func (g *group) kill() error {
 	g.mu.Lock()

@@ -58,11 +58,22 @@ func TestMain(m *testing.M) {
 		sleepWhile(file)
 	case "copy": // one that prints a file and ends
 		text, _ := os.ReadFile(file)
-		_, _ = os.Stdout.Write(text)
+		to := os.Stdout
+		if os.Getenv(outVariable) == "stderr" {
+			to = os.Stderr
+		}
+		_, _ = to.Write(text)
 		os.Exit(0)
 	case "where": // one that prints where it runs
 		dir, _ := os.Getwd()
 		fmt.Print(dir)
+		os.Exit(0)
+	case "third": // one that prints what it reads from descriptor 3
+		_, _ = io.Copy(os.Stdout, os.NewFile(3, "third"))
+		os.Exit(0)
+	case "stat": // one that prints what the system says of it
+		text, _ := os.ReadFile("/proc/self/stat")
+		_, _ = os.Stdout.Write(text)
 		os.Exit(0)
 	case "polite": // a herdr that ends when it is asked to, and says so
 		asked := make(chan os.Signal, 1)

@@ -122,7 +122,7 @@ func (o *output) finish(grace <-chan struct{}) {
 	}
 	<-o.done
 	if o.r.SetReadDeadline(time.Time{}) == nil {
-		o.keep(waiting(o.r, o.max))
+		o.keep(waiting(o.r, min(o.max, maxStdout))) // who writes without end is not read without end
 	}
 }
 

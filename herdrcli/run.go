@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -47,6 +48,8 @@ type job struct {
 	argv    []string
 	timeout time.Duration
 	gentle  bool // it is asked to end before it is killed
+	files   []*os.File
+	session bool
 }
 
 // start is run for herdr.
@@ -75,8 +78,11 @@ func (j job) run(ctx context.Context, e *Error, stdout, stderr *output) error {
 	}
 
 	cmd := exec.CommandContext(ctx, j.bin, j.argv...)
-	cmd.Dir, cmd.Env = j.dir, j.env
+	cmd.Dir, cmd.Env, cmd.ExtraFiles = j.dir, j.env, j.files
 	group := newGroup(cmd)
+	if j.session {
+		group.session()
+	}
 	cmd.Cancel = group.kill
 	dying := killGrace
 	if j.gentle {
