@@ -37,6 +37,7 @@ var mayImport = map[string]string{
 	"mesh/handoff":    "herdrcli mesh/controller mesh/disk mesh/fault mesh/lease mesh/screen mesh/store mesh/watch",
 	"mesh/lease":      "herdrcli mesh/disk mesh/fault mesh/store",
 	"mesh/git":        "herdrcli mesh/fault",
+	"mesh/sandbox":    "herdrcli mesh/fault",
 	"mesh/controller": "herdrcli mesh/attest mesh/disk mesh/fault mesh/store",
 	"mesh/attest":     "herdrcli mesh/fault",
 	"mesh/store":      "mesh/attest mesh/disk mesh/fault mesh/lock",
