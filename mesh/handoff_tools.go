@@ -14,7 +14,8 @@ import (
 func handoffTools() []tool {
 	target := need(arg(argTarget, syntax(herdrcli.NamePattern, herdrcli.IsName, "the name of an agent")))
 	message := mcp.Schema{Type: "string", Description: "1 to 65536 bytes of UTF-8, no control characters but tab and line feed"}
-	receipt := syntax(`^herdr-receipt-v1\.[0-9a-fA-F-]{36}$`, handoff.IsToken, "herdr-receipt-v1. and a UUID")
+	// Not checked here: what is none is RECEIPT_INVALID.
+	receipt := mcp.Schema{Type: "string", Pattern: `^herdr-receipt-v1\.[0-9a-fA-F-]{36}$`, Rule: "herdr-receipt-v1. and a UUID"}
 	mode := arg("mode", mcp.Schema{Type: "string", Enum: []string{"all", "first"}, Default: "all", Description: "first: one answer is enough, the others can be collected later"})
 	requests := mcp.Schema{Type: "array", MinItems: 1, MaxItems: handoff.MaxRequests, Items: &mcp.Schema{Type: "object",
 		Properties: []mcp.Property{target.Property, need(arg("message", message)).Property}}}

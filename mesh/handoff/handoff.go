@@ -113,7 +113,7 @@ func token(id string) string { return prefix + id }
 // parseToken returns the id of a receipt. Letters may be of either size.
 func parseToken(text string) (id string, err error) {
 	id, found := strings.CutPrefix(strings.ToLower(text), prefix)
-	if !found || !disk.IsID(id) {
+	if !found || !disk.IsID(id) || len(text) != len(prefix+id) { // some other letters have a small one of ASCII
 		return "", fault.New("RECEIPT_INVALID", "a receipt is %s and a UUID", prefix)
 	}
 	return id, nil
