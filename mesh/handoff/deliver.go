@@ -40,6 +40,7 @@ type item struct {
 	message  string         // of a delivery
 	receipt  *store.Receipt // as it is on disk
 	sent     time.Time      // when the prompt had ended
+	seen     time.Time      // when the agents were listed last since, or sent
 	watch    *watch.Watch
 	follower *follower // nil: nobody has watched since the delivery
 
@@ -296,6 +297,7 @@ func (i *item) prompt(x *store.Section, held *lease.Held) {
 		i.fail("delivery", fault.New("DELIVERY_REJECTED", "the message was not sent: %s", f.Message))
 	}
 	i.sent = time.Now()
+	i.seen = i.sent
 }
 
 // never reports whether a prompt that failed has surely typed nothing (mesh.md
@@ -337,16 +339,20 @@ func (i *item) confirm(ctx context.Context) {
 	}
 }
 
-// accepted watches the agent for 5 s. It has the message if its cursor has grown
+// accepted watches the agent for a while. It has the message if its cursor has grown
 // and it works, or is blocked; at the end of that time any state will do.
 func (i *item) accepted(ctx context.Context) bool {
-	early, stop := context.WithDeadline(ctx, i.sent.Add(confirmTime))
+	early, stop := context.WithDeadline(ctx, i.sent.Add(i.confirming))
 	defer stop()
 	for early.Err() == nil {
 		agents, err := i.watch.Next(early)
-		if a := of(i.receipt, agents); err == nil && a != nil && (a.Status == "working" || a.Status == "blocked") && i.grown(a) {
+		if err != nil {
+			continue
+		}
+		if a := of(i.receipt, agents); a != nil && (a.Status == "working" || a.Status == "blocked") && i.grown(a) {
 			return true
 		}
+		i.seen = time.Now()
 	}
 	agents, err := i.sample(ctx)
 	a := of(i.receipt, agents)
@@ -354,12 +360,13 @@ func (i *item) accepted(ctx context.Context) bool {
 }
 
 // grown reports whether the cursor has grown since the receipt, and goes on from
-// there.
+// there. If nobody has looked for long, that may be a later turn.
 func (i *item) grown(a *herdrcli.Agent) bool {
 	if a.Cursor <= i.receipt.BeforeSeq {
 		return false
 	}
-	i.follower = &follower{after: a.Cursor, blocked: a.Status == "blocked", unbroken: true, last: time.Now()}
+	now := time.Now()
+	i.follower = &follower{after: a.Cursor, blocked: a.Status == "blocked", unbroken: now.Sub(i.seen) < gap, last: now}
 	return true
 }
 

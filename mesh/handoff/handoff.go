@@ -47,11 +47,12 @@ type Handoffs struct {
 	controllers *controller.Controllers
 	leases      *lease.Leases
 	watcher     *watch.Watcher
+	confirming  time.Duration // confirmTime, unless a test has no time
 }
 
 // New returns the operations. Nothing is looked at yet.
 func New(o Options) *Handoffs {
-	return &Handoffs{o.Herdr, o.Store, o.Controllers, o.Leases, o.Watcher}
+	return &Handoffs{o.Herdr, o.Store, o.Controllers, o.Leases, o.Watcher, confirmTime}
 }
 
 // A Request is a task for the leased agent of that name.
