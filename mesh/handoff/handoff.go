@@ -220,7 +220,7 @@ func (h *Handoffs) Collect(ctx context.Context, by controller.Authority, tokens 
 	defer stop()
 	b.each(func(i *item) {
 		if i.receipt.State == store.Completed {
-			i.replay(waiting, w)
+			i.replay(ctx, w) // which nobody's answer cuts short
 		} else {
 			i.collect(ctx, waiting, w)
 		}
