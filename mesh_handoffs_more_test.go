@@ -1011,9 +1011,30 @@ func TestMeshThreeWriters(t *testing.T) {
 		}
 	}
 
+	// What comes right behind a prompt that took its time is another submission.
+	change(t, d.s, func(w *fakeherdr.World) {
+		w.Faults = []fakeherdr.Fault{{Match: []string{"agent", "prompt"}, Kind: fakeherdr.Slow, Delay: time.Second, Left: 1}}
+	})
+	slow := relay.begin("herdr_relay", d.relayArgs("reviewer", "slow"))
+	eventually(t, "the slow prompt", func() bool {
+		keys, err := d.s.Keystrokes("w1:p2")
+		return err == nil && len(keys) == 2*rounds+1
+	})
+	if r := link.call("herdr_link_send", `{"to":"reviewer","message":"quick"}`); r.IsError {
+		t.Fatal(r.text())
+	}
+	eventually(t, "two submissions", func() bool {
+		all, err := d.s.Submissions("w1:p2")
+		return err == nil && len(all) == 2*rounds+2 && all[2*rounds].Text == "slow" && strings.Contains(all[2*rounds+1].Text, "quick")
+	})
+	setStatus(t, d.s, "w1:p2", fakeherdr.Working)
+	if a := relay.meshed(slow).handed(t); len(a.PendingReceipts) != 1 {
+		t.Errorf("%+v", a)
+	}
+
 	// A close right behind a prompt lets it be submitted.
 	id := relay.begin("herdr_relay", d.relayArgs("tester", "last words"))
-	awaitCalls(t, d.s, rounds*2+1, "agent", "prompt")
+	awaitCalls(t, d.s, 2*rounds+3, "agent", "prompt")
 	if r := link.call("herdr_link_close", `{"agent":"tester"}`); r.IsError {
 		t.Fatal(r.text())
 	}

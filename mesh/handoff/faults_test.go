@@ -16,6 +16,7 @@ import (
 	"herdr-link/mesh/controller"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
 
@@ -444,4 +445,191 @@ func TestNothingIsLeft(t *testing.T) { // not beside other tests
 		}
 	}
 	o.eventually("the end of all goroutines", func() bool { return runtime.NumGoroutine() <= goroutines })
+}
+
+// A receipt is in the way of its own lease, and not of the next one of that name.
+func TestBarrierIsOfALease(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.relay("reviewer", "w1:p2")
+	o.status("w1:p2", fakeherdr.Done)
+	_, err := o.Relay(t.Context(), o.by, both[0])
+	o.want("the same lease", err, "RECEIPT_OUTSTANDING", "pending")
+	o.lease("reviewer", func(l *store.Reviewer) { l.State = store.Closed })
+	x, err := o.store.Begin(t.Context())
+	must(t, err)
+	p := o.pane("w1:p2")
+	must(t, x.Create(reviewer(p, store.Stamp(o.store.Now()))))
+	x.End()
+	o.relay("reviewer", "w1:p2")
+	o.want("another lease", nil, "", "pending", "pending")
+}
+
+// Only the agent whose terminal is locked may be prompted.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	agents, err := o.leases.Agents(t.Context())
+	must(t, err)
+	l := reviewer(o.pane("w1:p2"), store.Stamp(o.store.Now()))
+	if a, err := ready(l, agents, new(lease.Held)); a != nil || fault.Code(err) != "LEASE_IDENTITY_CHANGED" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	held, err := o.leases.Hold(t.Context(), agents...)
+	must(t, err)
+	defer held.Release()
+	if a, err := ready(l, agents, held); err != nil || a.PaneID != "w1:p2" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// Who is blocked has the message, as has who works: nobody waits for more.
+func TestConfirmedEarly(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{fakeherdr.Working, fakeherdr.Blocked} {
+		o := newOffice(t)
+		o.confirming = time.Minute
+		o.change(func(w *fakeherdr.World) { w.EnterDelay = 0 }) // it must not answer a dialog
+		o.on("w1:p2", status)
+		begun := time.Now()
+		a, err := o.Relay(t.Context(), o.by, both[0])
+		if err != nil || len(a.Pending) != 1 || time.Since(begun) > 30*time.Second {
+			t.Errorf("%s: %+v, %v after %v", status, a, err, time.Since(begun))
+		}
+	}
+}
+
+// What is cancelled at the commit is not noted.
+func TestCommitCancelled(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o.on("w1:p2", fakeherdr.Working)
+	a, err := o.Relay(ctx, o.until(3, cancel), both[0])
+	f := o.one("cancelled", a, err, "delivery", "DELIVERY_AMBIGUOUS", 0)
+	if !strings.Contains(f.Message, "CANCELLED") {
+		t.Errorf("%+v", f)
+	}
+	o.want("cancelled", nil, "", "reserved")
+	// A clock that was set back by more than the time of a delivery keeps nobody.
+	o.status("w1:p2", fakeherdr.Done)
+	o.set(func() { o.later = -time.Second })
+	_, err = o.Abandon(t.Context(), o.by, f.Receipt)
+	o.want("a little", err, "AGENT_NOT_SETTLED", "reserved")
+	x, err := o.store.Begin(t.Context())
+	must(t, err)
+	r := new(store.Receipt)
+	must(t, o.store.Load(strings.TrimPrefix(f.Receipt, prefix), r))
+	r.CreatedAt = store.Stamp(time.Now().Add(young + time.Hour))
+	must(t, x.Replace(r))
+	x.End()
+	if a, err := o.Abandon(t.Context(), o.by, f.Receipt); err != nil || a.Failure != "abandoned" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// slowly lets the screen of a pane be read for a second, and does something
+// meanwhile.
+func (o *office) slowly(pane string, do func()) {
+	o.t.Helper()
+	o.change(func(w *fakeherdr.World) {
+		w.Faults = []fakeherdr.Fault{{Match: []string{"agent", "read", pane}, Kind: fakeherdr.Slow, Delay: time.Second, Left: 1}}
+	})
+	reads := func() (n int) {
+		calls, _ := o.scene.Calls()
+		for _, c := range calls {
+			if len(c.Args) > 2 && c.Args[1] == "read" && c.Args[2] == pane {
+				n++
+			}
+		}
+		return n
+	}
+	before := reads()
+	go func() {
+		for end := time.Now().Add(20 * time.Second); reads() == before && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		do()
+	}()
+}
+
+// What is decided while the screen is read, and what the agent does meanwhile.
+func TestMeanwhile(t *testing.T) {
+	t.Parallel()
+	set := func(o *office, status string) {
+		_ = o.scene.Update(func(w *fakeherdr.World) error { w.Pane("w1:p2").Agent.Status = status; return nil })
+	}
+	t.Run("abandoned", func(t *testing.T) {
+		t.Parallel()
+		o := newOffice(t)
+		r := o.relay("reviewer", "w1:p2")
+		o.status("w1:p2", fakeherdr.Done)
+		o.slowly("w1:p2", func() {
+			if _, err := o.Abandon(context.Background(), o.by, r); err != nil {
+				t.Error(err)
+			}
+		})
+		a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
+		o.one("abandoned", a, err, "collection", "RECEIPT_WRONG_STATE", 0)
+		o.want("abandoned", nil, "", "failed/abandoned")
+	})
+	t.Run("another whole turn", func(t *testing.T) {
+		t.Parallel()
+		o := newOffice(t)
+		r := o.relay("reviewer", "w1:p2")
+		o.status("w1:p2", fakeherdr.Done)
+		o.slowly("w1:p2", func() { set(o, fakeherdr.Working); set(o, fakeherdr.Done) })
+		a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
+		o.one("superseded", a, err, "collection", "COLLECT_CURSOR_SUPERSEDED", 0)
+		o.want("superseded", nil, "", "failed/cursor_superseded")
+	})
+	t.Run("replayed", func(t *testing.T) {
+		t.Parallel()
+		o := newOffice(t)
+		r := o.relay("reviewer", "w1:p2")
+		o.set(func() { o.later = 10 * time.Second })
+		o.status("w1:p2", fakeherdr.Done)
+		a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
+		if err != nil || len(a.Completed) != 1 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		l, err := o.List("", "", 1)
+		must(t, err)
+		made, err1 := store.Time(l.Receipts[0].CreatedAt)
+		changed, err2 := store.Time(l.Receipts[0].UpdatedAt)
+		if err1 != nil || err2 != nil || changed.Sub(made) < 10*time.Second {
+			t.Errorf("%+v", l.Receipts[0])
+		}
+		cursor := o.pane("w1:p2").Agent.StateChangeSeq
+		o.status("w1:p2", fakeherdr.Unknown) // by no turn
+		o.change(func(w *fakeherdr.World) { w.Pane("w1:p2").Agent.StateChangeSeq = cursor })
+		a, err = o.Collect(t.Context(), o.by, []string{r}, soon)
+		o.one("not quiet", a, err, "collection", "COLLECT_STALE", 0)
+	})
+	t.Run("blocked twice", func(t *testing.T) {
+		t.Parallel()
+		o := newOffice(t)
+		r := o.relay("reviewer", "w1:p2")
+		for range 2 {
+			o.status("w1:p2", fakeherdr.Blocked)
+			a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
+			o.one("blocked", a, err, "collection", "AGENT_BLOCKED", 1)
+			record := new(store.Receipt)
+			must(t, o.store.Load(strings.TrimPrefix(r, prefix), record))
+			if want := o.pane("w1:p2").Agent.StateChangeSeq; record.BlockedSeq != int64(want) {
+				t.Errorf("blocked at %d, not %d", record.BlockedSeq, want)
+			}
+			o.status("w1:p2", fakeherdr.Working)
+		}
+	})
+	t.Run("closed", func(t *testing.T) {
+		t.Parallel()
+		o := newOffice(t)
+		r := o.relay("reviewer", "w1:p2")
+		o.status("w1:p2", fakeherdr.Done)
+		o.lease("reviewer", func(l *store.Reviewer) { l.State = store.Closed })
+		a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
+		o.one("closed", a, err, "collection", "COLLECT_IDENTITY_CHANGED", 0)
+		o.want("closed", nil, "", "failed/identity_changed")
+	})
 }

@@ -82,12 +82,18 @@ func newOffice(t *testing.T) *office {
 	must(t, err)
 	defer x.End()
 	for _, pane := range []string{"w1:p2", "w2:p1"} {
-		p := o.pane(pane)
-		must(t, x.Create(&store.Reviewer{Version: 1, Cwd: p.Cwd, Lease: store.Lease{LeaseID: disk.NewID(), ControllerID: "lead", Purpose: "review",
-			PaneID: p.ID, AgentName: p.Agent.Name, AgentKind: p.Agent.Kind, State: store.Active, TerminalID: p.Terminal},
-			Tab: store.Tab{ParentPaneID: "w1:p1", CreatedAt: store.Stamp(s.Now())}}))
+		must(t, x.Create(reviewer(o.pane(pane), store.Stamp(s.Now()))))
 	}
 	return o
+}
+
+// reviewer is a lease of the agent in that pane.
+func reviewer(p *fakeherdr.Pane, made string) *store.Reviewer {
+	return &store.Reviewer{
+		Version: 1, Cwd: p.Cwd, Tab: store.Tab{ParentPaneID: "w1:p1", CreatedAt: made},
+		Lease: store.Lease{LeaseID: disk.NewID(), ControllerID: "lead", Purpose: "review", PaneID: p.ID, AgentName: p.Agent.Name, AgentKind: p.Agent.Kind,
+			State: store.Active, TerminalID: p.Terminal},
+	}
 }
 
 func must(t *testing.T, err error) {
