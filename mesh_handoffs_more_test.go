@@ -1327,12 +1327,16 @@ func TestMeshHandoffEndOfInput(t *testing.T) {
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		t.Parallel()
-		d := newOffice(t)
+		d := newOffice(t, "HERDR_LINK_TIMEOUT=60s")
 		fault(t, d.s, fakeherdr.HangAfter, "agent", "prompt")
 		id := d.h.begin("herdr_handoff", d.handoff(""))
 		awaitCalls(t, d.s, 1, "agent", "prompt")
+		begun := time.Now()
 		d.h.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 		d.h.childless()
+		if took := time.Since(begun); took > 10*time.Second { // of the 20 that it would have
+			t.Errorf("it took %v", took)
+		}
 		d.one("reserved") // it may have arrived
 		change(t, d.s, func(w *fakeherdr.World) { w.Faults = nil })
 		d.h.refuses("RECEIPT_OUTSTANDING", "herdr_relay", d.relayArgs("reviewer", "x"))

@@ -151,12 +151,14 @@ func cursorSuperseded() *fault.Fault {
 	return fault.New("COLLECT_CURSOR_SUPERSEDED", "the agent has begun another turn since: what its screen shows need not be the answer")
 }
 
-// over ends a wait that came to nothing: the receipt stays pending.
+// over ends a wait that came to nothing: the receipt stays as it is.
 func (i *item) over(err error) {
 	switch {
 	case errors.Is(err, errWaited) || errors.Is(err, context.DeadlineExceeded):
 		i.fail("collection", fault.New("COLLECT_TIMEOUT", "the agent has not finished yet: collect its receipt later"))
-	case errors.Is(err, context.Canceled): // nobody waits any more
+	case errors.Is(err, context.Canceled) && i.receipt.State == store.Completed:
+		i.fail("collection", fault.New("CANCELLED", "nobody waits any more: collect the receipt again"))
+	case errors.Is(err, context.Canceled): // nobody waits any more, and it is listed as pending
 	default:
 		i.fail("collection", fault.Herdr(err))
 	}

@@ -494,7 +494,12 @@ func TestConfirmedEarly(t *testing.T) {
 		begun := time.Now()
 		a, err := o.Relay(t.Context(), o.by, both[0])
 		if err != nil || len(a.Pending) != 1 || time.Since(begun) > 30*time.Second {
-			t.Errorf("%s: %+v, %v after %v", status, a, err, time.Since(begun))
+			t.Fatalf("%s: %+v, %v after %v", status, a, err, time.Since(begun))
+		}
+		r := new(store.Receipt)
+		must(t, o.store.Load(strings.TrimPrefix(a.Pending[0], prefix), r))
+		if (r.BlockedSeq == r.AfterSeq) != (status == fakeherdr.Blocked) || r.AfterSeq != int64(o.pane("w1:p2").Agent.StateChangeSeq) {
+			t.Errorf("%s: %+v", status, r)
 		}
 	}
 }
@@ -632,4 +637,28 @@ func TestMeanwhile(t *testing.T) {
 		o.one("closed", a, err, "collection", "COLLECT_IDENTITY_CHANGED", 0)
 		o.want("closed", nil, "", "failed/identity_changed")
 	})
+}
+
+// A section whose time is over begins no prompt.
+func TestPromptTooLate(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	agents, err := o.leases.Agents(t.Context())
+	must(t, err)
+	held, err := o.leases.Hold(t.Context(), agents...)
+	must(t, err)
+	defer held.Release()
+	ctx, cancel := context.WithCancel(t.Context())
+	x, err := o.store.Begin(ctx)
+	must(t, err)
+	defer x.End()
+	cancel()
+	p := o.pane("w1:p2")
+	i := &item{batch: &batch{Handoffs: o.Handoffs}, message: "x", receipt: &store.Receipt{PaneID: p.ID, TerminalID: p.Terminal}}
+	if i.prompt(x, held); i.failure == nil || i.failure.Code != "CANCELLED" || i.stage != "delivery" || o.prompts() != 0 {
+		t.Errorf("%+v, %d prompts", i.failure, o.prompts())
+	}
+	if i.prompt(x, new(lease.Held)); i.failure.Code != "CANCELLED" {
+		t.Errorf("%+v", i.failure)
+	}
 }

@@ -216,11 +216,13 @@ func (h *Handoffs) Collect(ctx context.Context, by controller.Authority, tokens 
 	if err != nil {
 		return nil, err
 	}
-	waiting, stop := b.waiting(ctx, w)
+	heard, end := b.waiting(ctx, w)
+	defer end()
+	waiting, stop := context.WithCancel(heard)
 	defer stop()
 	b.each(func(i *item) {
 		if i.receipt.State == store.Completed {
-			i.replay(ctx, w) // which nobody's answer cuts short
+			i.replay(heard, w) // which no other answer cuts short
 		} else {
 			i.collect(ctx, waiting, w)
 		}

@@ -215,8 +215,15 @@ func TestFirstKeepsCompleted(t *testing.T) {
 	if err != nil || len(a.Completed) != 2 || len(a.Failed) != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	a, err = o.Collect(t.Context(), o.by, receipts, Wait{Timeout: time.Second, Lines: 10})
-	if err != nil || len(a.Completed) != 1 || len(a.Failed) != 1 || a.Failed[0].Code != "COLLECT_TIMEOUT" || len(a.Pending) != 0 {
+	a, err = o.Collect(t.Context(), o.by, receipts[1:], Wait{Timeout: time.Second, Lines: 10})
+	if err != nil || len(a.Completed) != 0 || len(a.Failed) != 1 || a.Failed[0].Code != "COLLECT_TIMEOUT" || len(a.Pending) != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	// The end of all waits is told as well.
+	until := make(chan struct{})
+	o.slowly("w2:p1", func() { close(until) })
+	a, err = o.Collect(t.Context(), o.by, receipts[1:], Wait{Timeout: 20 * time.Second, Lines: 10, Until: until})
+	if err != nil || len(a.Completed) != 0 || len(a.Failed) != 1 || a.Failed[0].Code != "CANCELLED" || a.Failed[0].Receipt != receipts[1] || len(a.Pending) != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
