@@ -662,3 +662,41 @@ func TestPromptTooLate(t *testing.T) {
 		t.Errorf("%+v", i.failure)
 	}
 }
+
+// Who is cancelled while a delivery is to be confirmed waits for no herdr.
+func TestConfirmCancelled(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.confirming = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	var begun time.Time
+	lists := func() (n int) {
+		calls, _ := o.scene.Calls()
+		for _, c := range calls {
+			if len(c.Args) > 1 && c.Args[1] == "list" && !c.Done {
+				n++
+			}
+		}
+		return n
+	}
+	go func() {
+		for end := time.Now().Add(20 * time.Second); o.prompts() == 0 && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		_ = o.scene.Update(func(w *fakeherdr.World) error {
+			w.Faults = []fakeherdr.Fault{{Match: []string{"agent", "list"}, Kind: fakeherdr.Hang}}
+			return nil
+		})
+		for end := time.Now().Add(20 * time.Second); lists() == 0 && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		begun = time.Now()
+		cancel()
+	}()
+	a, err := o.Relay(ctx, o.by, both[0])
+	if took := time.Since(begun); took > sampleTime/2 {
+		t.Errorf("it took %v", took)
+	}
+	o.one("cancelled", a, err, "delivery", "DELIVERY_AMBIGUOUS", 0)
+	o.want("cancelled", nil, "", "reserved")
+}
