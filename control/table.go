@@ -80,9 +80,6 @@ const (
 // states are those of an agent, in the order in which they are handed to herdr.
 var states = []string{"idle", "working", "blocked", "done", "unknown"}
 
-// kinds are the agents that herdr can start.
-const kinds = "pi claude codex gemini cursor devin agy cline omp mastracode opencode copilot kimi kiro droid amp grok hermes kilo qodercli maki"
-
 func syntax(pattern string, valid func(string) bool, rule string) mcp.Schema {
 	return mcp.Schema{Type: "string", Pattern: pattern, Valid: valid, Rule: rule}
 }
@@ -200,7 +197,7 @@ func table() []tool {
 			types, printsNothing, "pane send-text", []argument{need(paneID), {name: "text", required: true, schema: text(16384, true)}, preview, token}, nil},
 		{"herdr_agent_start", "Start an agent", "Start an agent in a pane that shows an idle shell: the command reaches a live terminal. Takes 3 seconds or more.",
 			types, printsJSON, "agent start", []argument{need(agentName),
-				{name: "kind", flag: "--kind", required: true, schema: mcp.Schema{Type: "string", Enum: strings.Fields(kinds)}},
+				{name: "kind", flag: "--kind", required: true, schema: mcp.Schema{Type: "string", Enum: strings.Fields(herdrcli.Kinds)}},
 				need(flagged("--pane", paneID)), {name: argTimeout, flag: "--timeout", schema: integer(5000, 300000, 30000)},
 				{name: "args", flag: "--", schema: mcp.Schema{Type: "array", MaxItems: 16, Items: &mcp.Schema{Type: "string", MaxBytes: 1024, Valid: isArgument, Rule: "text without control characters"}}},
 				preview, token}, nil},

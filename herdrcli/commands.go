@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // An Agent is Herdr's record of an agent in a pane, as far as it is needed
@@ -92,16 +94,15 @@ type answer struct {
 	Agent  *Agent
 	Agents *[]Agent
 	Pane   *Pane
+	Root   *Pane `json:"root_pane"`
 	Tab    *Tab
 }
 
 // call runs a command and decodes its one line of JSON. A result of another
 // type than want, or one that complete does not find whole, is ErrOutput.
 func (c *Client) call(ctx context.Context, want string, complete func(*answer) bool, command string, secret int, args ...string) (*answer, error) {
-	for _, target := range args[:len(args)-secret] {
-		if strings.HasPrefix(target, "-") { // Herdr would take it for an option
-			return nil, &Error{Command: command, Exit: -1, Err: ErrOutput}
-		}
+	if optional(args[:len(args)-secret]...) {
+		return nil, &Error{Command: command, Exit: -1, Err: ErrOutput}
 	}
 	var a struct{ Result answer }
 	read := func(stdout []byte) bool {
@@ -111,6 +112,11 @@ func (c *Client) call(ctx context.Context, want string, complete func(*answer) b
 		return nil, err
 	}
 	return &a.Result, nil
+}
+
+// optional reports whether Herdr would take one of the values for an option.
+func optional(values ...string) bool {
+	return slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "-") })
 }
 
 func hasAgent(a *answer) bool { return a.Agent != nil && a.Agent.PaneID != "" }
@@ -201,6 +207,57 @@ func (c *Client) TabGet(ctx context.Context, tab string) (Tab, error) {
 	return *a.Tab, nil
 }
 
+// TabCreate makes a tab of that label in a workspace, which nobody sees come, and
+// returns it with its only pane, a shell in the folder. Herdr's code for no such
+// workspace: workspace_not_found. If it fails with anything but ErrRefused and
+// Error.Started is set, there may be such a tab.
+func (c *Client) TabCreate(ctx context.Context, workspace, dir, label string) (Tab, Pane, error) {
+	const command = "tab create"
+	if optional(workspace, dir, label) {
+		return Tab{}, Pane{}, &Error{Command: command, Exit: -1, Err: ErrOutput}
+	}
+	var a struct{ Result answer }
+	err := c.run(ctx, func(stdout []byte) bool {
+		r := &a.Result
+		return json.Unmarshal(stdout, &a) == nil && r.Type == "tab_created" && r.Tab != nil && r.Tab.ID != "" &&
+			r.Root != nil && r.Root.ID != "" && r.Root.TerminalID != ""
+	}, command, 0, "--workspace", workspace, "--cwd", dir, "--label", label, "--no-focus")
+	if err != nil {
+		return Tab{}, Pane{}, err
+	}
+	return *a.Result.Tab, *a.Result.Root, nil
+}
+
+// startMargin is how much longer than the start of an agent its command may take,
+// so that Herdr, which goes on asking for the agent, reports the time-out first.
+const startMargin = 10 * time.Second
+
+// AgentStart types the command of an agent of that kind, with those arguments,
+// into the shell of a pane, names it and waits until it can be prompted, which
+// takes 3 s or more. Herdr's codes: agent_pane_busy, agent_pane_not_found,
+// agent_name_taken, agent_kind_mismatch, agent_name_not_found, agent_start_failed
+// and timeout; after the last the agent may still come up.
+func (c *Client) AgentStart(ctx context.Context, name, kind, pane string, timeout time.Duration, args ...string) (Agent, error) {
+	const command = "agent start"
+	if optional(name, kind, pane) {
+		return Agent{}, &Error{Command: command, Exit: -1, Err: ErrOutput}
+	}
+	argv := []string{name, "--kind", kind, "--pane", pane, "--timeout", strconv.FormatInt(timeout.Milliseconds(), 10)}
+	if len(args) > 0 {
+		argv = append(append(argv, "--"), args...)
+	}
+	patient := *c
+	patient.timeout = max(c.timeout, timeout+startMargin)
+	var a struct{ Result answer }
+	err := patient.run(ctx, func(stdout []byte) bool {
+		return json.Unmarshal(stdout, &a) == nil && a.Result.Type == "agent_started" && hasAgent(&a.Result)
+	}, command, 0, argv...)
+	if err != nil {
+		return Agent{}, err
+	}
+	return *a.Result.Agent, nil
+}
+
 // PaneClose closes the pane and kills what runs in it.
 func (c *Client) PaneClose(ctx context.Context, pane string) error {
 	_, err := c.call(ctx, "ok", func(*answer) bool { return true }, "pane close", 0, pane)
@@ -219,7 +276,7 @@ func (c *Client) PaneRead(ctx context.Context, pane string, lines int) (string, 
 }
 
 func (c *Client) read(ctx context.Context, command, pane string, lines int) (text string, err error) {
-	if strings.HasPrefix(pane, "-") { // Herdr would take it for an option
+	if optional(pane) {
 		return "", &Error{Command: command, Exit: -1, Err: ErrOutput}
 	}
 	err = c.run(ctx, func(stdout []byte) bool {

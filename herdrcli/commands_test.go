@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"herdr-link/fakeherdr"
 )
@@ -59,6 +60,19 @@ func TestCommands(t *testing.T) {
 	if got, err := c.PaneGet(ctx, "w1:p4"); err != nil || got != (Pane{"w1:p4", w.Pane("w1:p4").Terminal, "w1:t1", "w1", ""}) {
 		t.Errorf("PaneGet: %+v, %v", got, err)
 	}
+	tab, root, err := c.TabCreate(ctx, "w2", "/", "logs #1")
+	if err != nil || tab != (Tab{"w2:t2", "logs #1"}) || root.ID != "w2:p2" || root.TerminalID == "" || root.TabID != tab.ID || root.WorkspaceID != "w2" {
+		t.Errorf("TabCreate: %+v, %+v, %v", tab, root, err)
+	}
+	if _, _, err := c.TabCreate(ctx, "w9", "/", "x"); Code(err) != "workspace_not_found" {
+		t.Errorf("TabCreate in no workspace: %v", err)
+	}
+	if a, err := c.AgentStart(ctx, "other", "claude", root.ID, 5*time.Second, "--model", "opus", "--session"); err != nil || a.Name != "other" || a.TerminalID != root.TerminalID {
+		t.Errorf("AgentStart: %+v, %v", a, err)
+	}
+	if _, err := c.AgentStart(ctx, "fourth", "pi", root.ID, 6*time.Second); Code(err) != "agent_pane_busy" {
+		t.Errorf("AgentStart where one is: %v", err)
+	}
 	if err := c.PaneClose(ctx, "w1:p4"); err != nil {
 		t.Errorf("PaneClose: %v", err)
 	}
@@ -76,6 +90,10 @@ func TestCommands(t *testing.T) {
 		{"agent", "send-keys", "reviewer", "ctrl+c"},
 		{"agent", "send-keys", "reviewer", "nosuchkey"},
 		{"pane", "get", "w1:p4"},
+		{"tab", "create", "--workspace", "w2", "--cwd", "/", "--label", "logs #1", "--no-focus"},
+		{"tab", "create", "--workspace", "w9", "--cwd", "/", "--label", "x", "--no-focus"},
+		{"agent", "start", "other", "--kind", "claude", "--pane", "w2:p2", "--timeout", "5000", "--", "--model", "opus", "--session"},
+		{"agent", "start", "fourth", "--kind", "pi", "--pane", "w2:p2", "--timeout", "6000"},
 		{"pane", "close", "w1:p4"},
 		{"pane", "get", "w1:p4"},
 	}
@@ -105,6 +123,14 @@ var each = map[string]func(context.Context, *Client, string) error{
 		return err
 	},
 	"pane close": func(ctx context.Context, c *Client, target string) error { return c.PaneClose(ctx, target) },
+	"tab create": func(ctx context.Context, c *Client, target string) error {
+		_, _, err := c.TabCreate(ctx, target, "/", "label")
+		return err
+	},
+	"agent start": func(ctx context.Context, c *Client, target string) error {
+		_, err := c.AgentStart(ctx, "name", "pi", target, 5*time.Second)
+		return err
+	},
 }
 
 // What Herdr would take for an option never gets onto a command line.
@@ -126,7 +152,9 @@ func TestNoOptions(t *testing.T) {
 		}
 	}
 	check("rename to an option", c.AgentRename(t.Context(), "w1:p3", "--clear"))
-	check("text", c.AgentPrompt(t.Context(), "lead", "--remote=x"))
+	if err := c.AgentPrompt(t.Context(), "lead", "--remote=x"); !errors.Is(err, ErrReserved) || asError(t, err).Started {
+		t.Errorf("text: %v", err)
+	}
 	if got := argvs(t, s); got != "" {
 		t.Errorf("Herdr was called:\n%s", got)
 	}
@@ -142,11 +170,17 @@ func TestDecoding(t *testing.T) {
 		done  = `{"id":"cli:x","result":{"type":"ok"}}`
 	)
 	prompted := strings.Replace(agent, "agent_info", "agent_prompted", 1)
+	started := strings.Replace(agent, "agent_info", "agent_started", 1)
+	const created = `{"id":"cli:x","result":{"root_pane":{"pane_id":"w1:p1","terminal_id":"term_1"},"tab":{"tab_id":"w1:t1"},"type":"tab_created"}}`
 	good := map[string]string{
 		"agent get": agent, "agent list": list, "agent prompt": prompted, "agent rename": agent, "pane get": pane, "pane close": done,
+		"agent send-keys": done, "agent start": started, "tab create": created,
 	}
 	for _, test := range []struct{ name, out string }{
-		{"get", agent}, {"list", list}, {"prompt", prompted}, {"pane", pane}, {"ok", done},
+		{"get", agent}, {"list", list}, {"prompt", prompted}, {"pane", pane}, {"ok", done}, {"start", started}, {"tab", created},
+		{"a tab without its pane", `{"result":{"type":"tab_created","tab":{"tab_id":"w1:t1"}}}`},
+		{"a pane without its tab", `{"result":{"type":"tab_created","root_pane":{"pane_id":"w1:p1","terminal_id":"term_1"}}}`},
+		{"a pane without its terminal", `{"result":{"type":"tab_created","root_pane":{"pane_id":"w1:p1"},"tab":{"tab_id":"w1:t1"}}}`},
 		{"spaces and keys in another order", " {\"result\":{\"type\":\"ok\"} , \"id\":1}\r\n"},
 		{"no agent", `{"result":{"type":"agent_info"}}`},
 		{"agent null", `{"result":{"type":"agent_info","agent":null}}`},

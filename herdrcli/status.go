@@ -139,7 +139,7 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 // do, and the answer has the current one. Herdr's code for none: pane_not_found.
 func (c *Client) PaneProcesses(ctx context.Context, pane string) (Processes, error) {
 	const command = "pane process-info --pane"
-	if strings.HasPrefix(pane, "-") { // Herdr would take it for an option
+	if optional(pane) {
 		return Processes{}, &Error{Command: command, Exit: -1, Err: ErrOutput}
 	}
 	var a struct {

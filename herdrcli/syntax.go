@@ -13,6 +13,9 @@ const (
 	TargetPattern = `^([a-z][a-z0-9_-]{0,31}|w[0-9A-Za-z]{1,16}:p[0-9A-Za-z]{1,16})$`
 )
 
+// Kinds are the agents that Herdr can start.
+const Kinds = "pi claude codex gemini cursor devin agy cline omp mastracode opencode copilot kimi kiro droid amp grok hermes kilo qodercli maki"
+
 const (
 	lower  = "abcdefghijklmnopqrstuvwxyz"
 	digits = "0123456789"
