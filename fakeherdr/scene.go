@@ -201,13 +201,14 @@ func (p *Pane) status() string {
 }
 
 // changed counts a change of state, and tells the terminal that a dialog opened
-// or closed: whom an Enter reaches is for the terminal to say.
+// or closed: whom an Enter reaches is for the terminal to say. A look at what is
+// done makes it idle, and counts for nothing.
 func (s *Scene) changed(w *World, p *Pane, before string) error {
 	status := p.status()
 	if status == before {
 		return nil
 	}
-	if before != "" && p.Agent != nil {
+	if before != "" && p.Agent != nil && (before != Done || status != Idle) {
 		w.count(p)
 	}
 	if dialog := status == Blocked; dialog != (before == Blocked) {

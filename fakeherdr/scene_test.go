@@ -567,3 +567,23 @@ func BenchmarkPrompt(b *testing.B) {
 		mustRun(b, s, "agent", "prompt", "lead", "hello")
 	}
 }
+
+// A look at what is done makes it idle, and is no change of its state; all else is.
+func TestLook(t *testing.T) {
+	s := newScene(t)
+	now := func() (seq, revision int) {
+		p := world(t, s).Pane("w2:p1")
+		return p.Agent.StateChangeSeq, p.Revision
+	}
+	for i, status := range []string{Done, Idle, Done, Working, Idle} {
+		seq, revision := now()
+		update(t, s, func(w *World) { w.Pane("w2:p1").Agent.Status = status })
+		want := 1
+		if i == 1 {
+			want = 0
+		}
+		if seq2, revision2 := now(); seq2-seq != want || revision2-revision != want {
+			t.Errorf("%s: from %d, %d to %d, %d", status, seq, revision, seq2, revision2)
+		}
+	}
+}
