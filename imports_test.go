@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 
 	"link":          "mcp envelope contract herdrcli",
 	"control":       "mcp herdrcli",
-	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/handoff mesh/lease mesh/lock mesh/screen mesh/store mesh/watch",
+	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/handoff mesh/lane mesh/lease mesh/lock mesh/screen mesh/store mesh/watch",
 	"response":      "mcp herdrcli",
 	"orchestration": "mcp contract herdrcli",
 	"hosts":         "adapters contract herdrcli",
@@ -34,6 +34,7 @@ var mayImport = map[string]string{
 	// The parts of mesh stand on each other, the lower ones further down.
 	"mesh/watch":      "herdrcli",
 	"mesh/screen":     "",
+	"mesh/lane":       "herdrcli mesh/controller mesh/disk mesh/fault mesh/lease mesh/screen mesh/store",
 	"mesh/handoff":    "herdrcli mesh/controller mesh/disk mesh/fault mesh/lease mesh/screen mesh/store mesh/watch",
 	"mesh/lease":      "herdrcli mesh/disk mesh/fault mesh/store",
 	"mesh/git":        "herdrcli mesh/fault",

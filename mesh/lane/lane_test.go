@@ -1,0 +1,496 @@
+//go:build unix
+
+package lane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"herdr-link/fakeherdr"
+	"herdr-link/herdrcli"
+	"herdr-link/mesh/controller"
+	"herdr-link/mesh/disk"
+	"herdr-link/mesh/fault"
+	"herdr-link/mesh/lease"
+	"herdr-link/mesh/store"
+)
+
+func TestMain(m *testing.M) {
+	if dir, ok := fakeherdr.Role(os.Args[0]); ok {
+		os.Exit(fakeherdr.Main(dir, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // most tests wait for processes
+	os.Exit(m.Run())
+}
+
+var sum = strings.Repeat("ab", 32)
+
+// A field is a simulated Herdr, a state root and a home, with a clock.
+type field struct {
+	t     *testing.T
+	dir   string // also the folder of the agents
+	scene *fakeherdr.Scene
+	later time.Duration // how far the clock is ahead
+
+	mu     sync.Mutex
+	pauses []time.Duration // of starts; none of them is waited for
+}
+
+func newField(t *testing.T) *field {
+	t.Helper()
+	f := &field{t: t, dir: disk.Resolved(t.TempDir())}
+	program, err := os.Executable()
+	must(t, err)
+	f.scene, err = fakeherdr.Create(filepath.Join(f.dir, "scene"), program)
+	must(t, err)
+	f.update(func(w *fakeherdr.World) {
+		for _, p := range w.Panes {
+			p.Cwd = f.dir
+		}
+	})
+	return f
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *field) update(change func(*fakeherdr.World)) {
+	f.t.Helper()
+	must(f.t, f.scene.Update(func(w *fakeherdr.World) error { change(w); return nil }))
+}
+
+func (f *field) world() *fakeherdr.World {
+	f.t.Helper()
+	w, err := f.scene.World()
+	must(f.t, err)
+	return w
+}
+
+// fault makes calls go wrong whose argv begins with those words.
+func (f *field) fault(of fakeherdr.Fault, words string) {
+	f.t.Helper()
+	of.Match = strings.Fields(words)
+	f.update(func(w *fakeherdr.World) { w.Faults = append(w.Faults, of) })
+}
+
+// slow lets the next call of those words take its time, whatever comes of it.
+func (f *field) slow(words string) {
+	f.t.Helper()
+	const delay = 700 * time.Millisecond
+	f.update(func(w *fakeherdr.World) {
+		for i := range w.Faults {
+			if strings.Join(w.Faults[i].Match, " ") == words {
+				w.Faults[i].Delay = delay
+				return
+			}
+		}
+		w.Faults = append(w.Faults, fakeherdr.Fault{Match: strings.Fields(words), Kind: fakeherdr.Slow, Delay: delay, Left: 1})
+	})
+}
+
+func refusing(code string) fakeherdr.Fault {
+	return fakeherdr.Fault{Kind: fakeherdr.ErrorCode, Code: code}
+}
+
+// calls returns the calls whose argv begins with those words, each in one line.
+func (f *field) calls(words string) (found []string) {
+	f.t.Helper()
+	all, err := f.scene.Calls()
+	must(f.t, err)
+	for _, c := range all {
+		if line := strings.Join(c.Args, " "); strings.HasPrefix(line, words) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// A server is one process of ours in a pane.
+type server struct {
+	*Lanes
+	controllers *controller.Controllers
+}
+
+func (f *field) in(pane string) server {
+	s := serve(f.dir, f.scene.Env(pane), nil, func() time.Time { return time.Now().Add(f.later) })
+	s.pause = func(ctx context.Context, d time.Duration) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.pauses = append(f.pauses, d)
+		return ctx.Err()
+	}
+	return s
+}
+
+func serve(dir string, vars []string, d *disk.Disk, now func() time.Time) server {
+	env := map[string]string{}
+	for _, v := range vars {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), vars...)})
+	records := store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now})
+	c := controller.New(controller.Options{Getenv: func(name string) string { return env[name] }, Herdr: herdr, Store: records})
+	leases := lease.New(lease.Options{Herdr: herdr, Store: records, Locks: herdrcli.NewLocks(filepath.Join(dir, "home"))})
+	return server{New(Options{Herdr: herdr, Store: records, Controllers: c, Leases: leases}), c}
+}
+
+func (s server) acquire(t *testing.T, id string) controller.Authority {
+	t.Helper()
+	r, err := s.controllers.Acquire(t.Context(), controller.Request{ControllerID: id, AuthorityRef: "T-1", AuthoritySHA256: sum, TTL: 900 * time.Second})
+	must(t, err)
+	return s.controllers.By(controller.Credential{ControllerID: id, LeaseID: r.LeaseID, Fence: r.FenceToken})
+}
+
+// lead returns a server in w1:p1 whose controller has an authority.
+func (f *field) lead() (server, controller.Authority) {
+	f.t.Helper()
+	s := f.in("w1:p1")
+	return s, s.acquire(f.t, "lead")
+}
+
+func (f *field) reviewer() Reviewer {
+	return Reviewer{Purpose: "review", ParentPaneID: "w1:p1", Cwd: f.dir, Name: "critic", Kind: "codex", Timeout: 5 * time.Second}
+}
+
+// started is a lead with a reviewer.
+func (f *field) started() (server, controller.Authority, *store.Reviewer) {
+	f.t.Helper()
+	s, by := f.lead()
+	r, err := s.StartReviewer(f.t.Context(), by, f.reviewer())
+	must(f.t, err)
+	return s, by, r
+}
+
+func (f *field) want(what string, err error, code string) *fault.Fault {
+	f.t.Helper()
+	if fault.Code(err) != code || (err == nil) != (code == "") {
+		f.t.Errorf("%s: %v, not %s", what, err, code)
+	}
+	var got *fault.Fault
+	errors.As(err, &got)
+	return got
+}
+
+// records returns all reviewers on disk.
+func (f *field) records() []*store.Reviewer {
+	f.t.Helper()
+	l, err := store.List[store.Reviewer](store.New(store.Options{Root: filepath.Join(f.dir, "state")}), 0, nil)
+	must(f.t, err)
+	if len(l.Invalid) > 0 {
+		f.t.Errorf("invalid: %v", l.Invalid)
+	}
+	return l.Records
+}
+
+// record returns the one reviewer that there is.
+func (f *field) record() *store.Reviewer {
+	f.t.Helper()
+	all := f.records()
+	if len(all) != 1 {
+		f.t.Fatalf("%d records", len(all))
+	}
+	return all[0]
+}
+
+// edit changes a record in the store behind everybody's back.
+func (f *field) edit(folder, id string, change func(map[string]any)) {
+	f.t.Helper()
+	file := filepath.Join(f.dir, "state", folder, id+".json")
+	data, err := os.ReadFile(file)
+	must(f.t, err)
+	var m map[string]any
+	must(f.t, json.Unmarshal(data, &m))
+	change(m)
+	data, err = json.MarshalIndent(m, "", "  ")
+	must(f.t, err)
+	must(f.t, os.WriteFile(file, data, 0o600))
+}
+
+func (f *field) state(id, state string) {
+	f.t.Helper()
+	f.edit("reviewer-leases", id, func(m map[string]any) { m["state"] = state })
+}
+
+// receipt writes one for a prompt to the lease.
+func (f *field) receipt(s server, target *store.Lease, state string) *store.Receipt {
+	f.t.Helper()
+	x, err := s.store.Begin(f.t.Context())
+	must(f.t, err)
+	defer x.End()
+	now := store.Stamp(time.Now())
+	p := &store.Receipt{Version: 1, ReceiptID: disk.NewID(), ControllerID: "lead", ControllerLeaseID: disk.NewID(), Target: target.AgentName, TargetLeaseID: target.LeaseID,
+		PaneID: "w1:p9", AgentKind: "codex", Cwd: f.dir, State: state, CreatedAt: now, UpdatedAt: now, BeforeSeq: 1, AfterSeq: 2}
+	must(f.t, x.Create(p))
+	return p
+}
+
+func (f *field) closed(pane string) bool { return f.world().Pane(pane) == nil }
+
+func TestStart(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	s, by := f.lead()
+	before := len(f.calls(""))
+	link := filepath.Join(f.dir, "link")
+	must(t, os.Symlink(f.dir, link))
+	q := f.reviewer()
+	q.Cwd, q.Kind, q.Model, q.Effort = link, "claude", "opus", "high"
+	r, err := s.StartReviewer(t.Context(), by, q)
+	must(t, err)
+	label := "critic #" + r.LeaseID[:8]
+	p := f.world().Pane("w1:p5")
+	want := store.Reviewer{
+		Version: 1,
+		Lease: store.Lease{LeaseID: r.LeaseID, ControllerID: "lead", Purpose: "review", PaneID: "w1:p5", AgentName: "critic", AgentKind: "claude", State: store.Active,
+			TerminalID: p.Terminal, HerdrSocket: filepath.Join(f.scene.Dir(), "herdr.sock")},
+		Tab: store.Tab{ParentPaneID: "w1:p1", CreatedAt: r.CreatedAt, TabID: "w1:t2", WorkspaceID: "w1", TabLabel: label}, Cwd: f.dir,
+	}
+	if *r != want || *f.record() != want {
+		t.Errorf("%+v\n%+v\nnot\n%+v", r, f.record(), want)
+	}
+	calls := slices.DeleteFunc(f.calls("")[before:], func(c string) bool { return c == "pane get w1:p1" })
+	if got := strings.Join(calls, "\n"); got != "tab create --workspace w1 --cwd "+f.dir+" --label "+label+" --no-focus\n"+
+		"agent start critic --kind claude --pane w1:p5 --timeout 5000 -- --model opus --effort high\nagent list" {
+		t.Errorf("herdr ran:\n%s", got)
+	}
+}
+
+// What may become of a start: the code that its caller gets, and what is left.
+// Scenarios 23, 24 and 52.
+func TestStartEnds(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		arrange func(*field)
+		during  string                                // a call that takes its time, while
+		then    func(*field, server, *store.Reviewer) // this is done
+		code    string
+		state   string // of the record, or "" for none
+		panes   int    // that are there beyond those before
+		starts  int
+		herdr   string // details.herdrCode
+	}{
+		"as it is": {nil, "", nil, "", store.Active, 1, 1, ""},
+		"a blocked first screen": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+			f.update(func(w *fakeherdr.World) { w.Pane("w1:p5").Agent.Status = fakeherdr.Blocked })
+		}, "", store.Active, 1, 1, ""},
+		"a shell that is busy":    {func(f *field) { busy := refusing("agent_pane_busy"); busy.Left = 2; f.fault(busy, "agent start") }, "", nil, "", store.Active, 1, 3, ""},
+		"a shell that stays busy": {func(f *field) { f.fault(refusing("agent_pane_busy"), "agent start") }, "", nil, "AGENT_PANE_BUSY", store.FailedClosed, 0, 27, "agent_pane_busy"},
+		"a taken name":            {func(f *field) { f.update(func(w *fakeherdr.World) { w.Pane("w1:p2").Agent.Name = "critic" }) }, "", nil, "AGENT_NAME_TAKEN", store.FailedClosed, 0, 1, "agent_name_taken"},
+		"no such program": {func(f *field) {
+			f.update(func(w *fakeherdr.World) { w.Haste, w.Executables = 20, map[string]string{"codex": ""} })
+		}, "", nil, "AGENT_START_FAILED", store.FailedClosed, 0, 1, "timeout"},
+		"another program": {func(f *field) {
+			f.update(func(w *fakeherdr.World) { w.Executables = map[string]string{"codex": "pi"} })
+		}, "", nil, "AGENT_START_FAILED", store.FailedClosed, 0, 1, "agent_kind_mismatch"},
+		"a start that is killed": {func(f *field) { f.fault(fakeherdr.Fault{Kind: fakeherdr.DieAfter}, "agent start") }, "", nil, "HERDR_BAD_OUTPUT", store.FailedClosed, 0, 1, ""},
+		"no parent": {func(f *field) {
+			f.update(func(w *fakeherdr.World) { w.Move("w1:p2", "w2") })
+			f.fault(refusing("pane_not_found"), "pane get w1:p2")
+		}, "", nil, "PANE_NOT_FOUND", "", 0, 0, ""},
+		"no workspace":       {func(f *field) { f.fault(refusing("workspace_not_found"), "tab create") }, "", nil, "WORKSPACE_NOT_FOUND", store.FailedClosed, 0, 0, "workspace_not_found"},
+		"no server":          {func(f *field) { f.fault(fakeherdr.Fault{Kind: fakeherdr.Down}, "tab create") }, "", nil, "HERDR_SERVER_DOWN", store.FailedClosed, 0, 0, "server_not_running"},
+		"another Herdr":      {func(f *field) { f.fault(fakeherdr.Fault{Kind: fakeherdr.Exit2}, "tab create") }, "", nil, "INTERNAL", store.FailedClosed, 0, 0, ""},
+		"a tab that is lost": {func(f *field) { f.fault(fakeherdr.Fault{Kind: fakeherdr.DieAfter}, "tab create") }, "", nil, "HERDR_BAD_OUTPUT", store.Orphaned, 1, 0, ""},
+		"a close that fails": {func(f *field) {
+			f.fault(refusing("agent_name_taken"), "agent start")
+			f.fault(refusing("internal"), "pane close")
+		}, "", nil, "AGENT_NAME_TAKEN", store.Orphaned, 1, 1, "agent_name_taken"},
+		"a pane that is gone": {func(f *field) { f.fault(refusing("agent_name_taken"), "agent start") }, "agent start",
+			func(f *field, _ server, r *store.Reviewer) {
+				must(f.t, f.in("w1:p1").herdr.PaneClose(f.t.Context(), "w1:p5"))
+			}, "AGENT_NAME_TAKEN", store.FailedClosed, 0, 1, "agent_name_taken"},
+		"its id is another's": {func(f *field) { f.fault(refusing("agent_name_taken"), "agent start") }, "agent start",
+			func(f *field, _ server, r *store.Reviewer) {
+				f.update(func(w *fakeherdr.World) { p := w.Pane("w1:p5"); p.Terminal, p.Tab = "term_other", "w1:t1" })
+			}, "AGENT_NAME_TAKEN", store.FailedClosed, 1, 1, "agent_name_taken"},
+		"another name": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+			f.update(func(w *fakeherdr.World) { w.Pane("w1:p5").Agent.Name = "x" })
+		}, "LEASE_IDENTITY_CHANGED", store.FailedClosed, 0, 1, ""},
+		"gone at once": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+			f.update(func(w *fakeherdr.World) { w.Pane("w1:p5").Agent = nil })
+		}, "AGENT_START_FAILED", store.FailedClosed, 0, 1, ""},
+		"moved meanwhile": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+			f.update(func(w *fakeherdr.World) { w.Move("w1:p5", "w2") })
+		}, "", store.Active, 1, 1, ""},
+		"ended before the tab was there": {nil, "tab create", func(f *field, s server, r *store.Reviewer) { f.end(s, r) }, "LEASE_WRONG_STATE", store.FailedClosed, 0, 0, ""},
+		"bound by somebody else":         {nil, "tab create", func(f *field, _ server, r *store.Reviewer) { f.state(r.LeaseID, store.Orphaned) }, "LEASE_WRONG_STATE", store.Orphaned, 0, 0, ""},
+		"bound later":                    {nil, "agent start", func(f *field, _ server, r *store.Reviewer) { f.state(r.LeaseID, store.Orphaned) }, "LEASE_WRONG_STATE", store.Orphaned, 0, 1, ""},
+		"another generation": {nil, "agent start", func(f *field, s server, r *store.Reviewer) {
+			_, err := s.controllers.Resume(f.t.Context(), controller.Request{ControllerID: "lead", AuthorityRef: "T-1", AuthoritySHA256: sum, TTL: 900 * time.Second})
+			must(f.t, err)
+		}, "FENCE_MISMATCH", store.FailedClosed, 0, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newField(t)
+			s, by := f.lead()
+			panes := len(f.world().Panes)
+			if tc.arrange != nil {
+				tc.arrange(f)
+			}
+			if tc.during != "" {
+				f.slow(tc.during)
+			}
+			q := f.reviewer()
+			if tc.state == "" {
+				q.ParentPaneID = "w1:p2"
+			}
+			before := len(f.calls("agent list"))
+			var r *store.Reviewer
+			var err error
+			var wait sync.WaitGroup
+			wait.Go(func() { r, err = s.StartReviewer(t.Context(), by, q) })
+			if tc.during != "" {
+				for len(f.calls(tc.during)) == 0 || tc.during == "agent list" && len(f.calls(tc.during)) == before {
+					time.Sleep(5 * time.Millisecond)
+				}
+				tc.then(f, s, f.record())
+			}
+			wait.Wait()
+			got := f.want("start", err, tc.code)
+			if n := len(f.world().Panes) - panes; n != tc.panes {
+				t.Errorf("%d panes more, not %d", n, tc.panes)
+			}
+			if n := len(f.calls("agent start")); n != tc.starts {
+				t.Errorf("%d starts, not %d", n, tc.starts)
+			}
+			if tc.state == "" {
+				if n := len(f.records()); n != 0 {
+					t.Errorf("%d records", n)
+				}
+				return
+			}
+			on := f.record()
+			if on.State != tc.state || (on.ClosedAt != "") != (tc.state == store.FailedClosed && tc.code != "LEASE_WRONG_STATE") {
+				t.Errorf("the record is %+v, not %s", on, tc.state)
+			}
+			if got == nil {
+				if *on != *r || on.PaneID != f.world().Panes[len(f.world().Panes)-1].ID && name == "moved meanwhile" {
+					t.Errorf("%+v is not %+v", r, on)
+				}
+				return
+			}
+			if got.Details["leaseId"] != on.LeaseID || tc.code != "LEASE_WRONG_STATE" && (got.Details["leaseState"] != tc.state || !strings.HasPrefix(on.Failure, tc.code+": ")) {
+				t.Errorf("%+v, %q", got, on.Failure)
+			}
+			if herdr, _ := got.Details["herdrCode"].(string); herdr != tc.herdr {
+				t.Errorf("of Herdr: %q", herdr)
+			}
+			_, err = s.StartReviewer(t.Context(), by, f.reviewer())
+			if lease.Terminal(on) == (fault.Code(err) == "LEASE_NAME_RETAINED") {
+				t.Errorf("the next start: %v", err)
+			}
+		})
+	}
+}
+
+// end is what reconciling does with a start that has made no tab.
+func (f *field) end(s server, r *store.Reviewer) {
+	f.t.Helper()
+	x, err := s.store.Begin(f.t.Context())
+	must(f.t, err)
+	defer x.End()
+	r.State = store.FailedClosed
+	must(f.t, x.Replace(r))
+}
+
+func TestStartPauses(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	s, by := f.lead()
+	f.fault(refusing("agent_pane_busy"), "agent start")
+	_, err := s.StartReviewer(t.Context(), by, f.reviewer())
+	f.want("busy", err, "AGENT_PANE_BUSY")
+	var all time.Duration
+	for i, d := range f.pauses {
+		if want := min(100*time.Millisecond<<i, 400*time.Millisecond); i < 8 && d != want {
+			t.Errorf("pause %d is %v", i, d)
+		}
+		all += d
+	}
+	if all > 10*time.Second || all < 9*time.Second {
+		t.Errorf("%v in all", all)
+	}
+	begun := time.Now()
+	must(t, pause(t.Context(), time.Millisecond))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	f.want("cancelled", pause(ctx, time.Hour), "CANCELLED")
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A call that is cancelled undoes what it has made.
+func TestStartCancelled(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"tab create", "agent start"} {
+		f := newField(t)
+		s, by := f.lead()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		f.fault(fakeherdr.Fault{Kind: fakeherdr.HangAfter}, call)
+		go func() {
+			for len(f.calls(call)) == 0 || call == "agent start" && f.world().Pane("w1:p5").Agent == nil {
+				time.Sleep(5 * time.Millisecond)
+			}
+			stop()
+		}()
+		_, err := s.StartReviewer(ctx, by, f.reviewer())
+		f.want(call, err, "CANCELLED")
+		if r := f.record(); call == "agent start" && (r.State != store.FailedClosed || !f.closed("w1:p5")) || call == "tab create" && r.State != store.Orphaned {
+			t.Errorf("%s: %+v", call, r)
+		}
+	}
+}
+
+func TestStartArguments(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	s, by := f.lead()
+	before := len(f.calls(""))
+	file := filepath.Join(f.dir, "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	for what, change := range map[string]func(*Reviewer){
+		"cwd, which is relative": func(q *Reviewer) { q.Cwd = "." },
+		"cwd, which is missing":  func(q *Reviewer) { q.Cwd = filepath.Join(f.dir, "none") },
+		"cwd, which is a file":   func(q *Reviewer) { q.Cwd = file },
+		"model of codex":         func(q *Reviewer) { q.Model = "opus" },
+		"effort of codex":        func(q *Reviewer) { q.Effort = "low" },
+	} {
+		q := f.reviewer()
+		change(&q)
+		_, err := s.StartReviewer(t.Context(), by, q)
+		name, _, _ := strings.Cut(what, " ")
+		if got := f.want(what, err, "INVALID_ARGUMENT"); got != nil && !strings.Contains(got.Message, "argument "+strings.TrimSuffix(name, ",")) {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	if n := len(f.calls("")); n != before {
+		t.Errorf("herdr ran: %q", f.calls("")[before:])
+	}
+	_, err := s.StartReviewer(t.Context(), func(x *store.Section, at controller.Terminal) (*store.Controller, error) {
+		return nil, fault.New("FENCE_MISMATCH", "no")
+	}, f.reviewer())
+	f.want("no authority", err, "FENCE_MISMATCH")
+	if len(f.records()) > 0 || len(f.calls("tab")) > 0 {
+		t.Error("something was made without an authority")
+	}
+}
