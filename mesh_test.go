@@ -142,7 +142,7 @@ func TestMeshListed(t *testing.T) {
 		}
 		return n
 	}
-	const tools = 29 // of the parts that are built
+	const tools = 36 // of the parts that are built
 	off := start(t, inPane(t, s, "w1:p1"))
 	off.initialize("2025-11-25")
 	if n := count(off); n != 0 {
@@ -861,7 +861,7 @@ func TestMeshCommandLine(t *testing.T) {
 		t.Errorf("call: %d %q %q", code, out, errs)
 	}
 	out, _, _ = run(t, env, "", "tools", "--toolsets", "link,mesh")
-	if n := strings.Count(out, "\n"); n != 4+23 {
+	if n := strings.Count(out, "\n"); n != 4+36 {
 		t.Errorf("tools: %d lines", n)
 	}
 }

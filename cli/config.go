@@ -257,9 +257,9 @@ func (c *config) mesh(p *Process) *mesh.Mesh {
 		Herdr: herdrcli.New(herdrcli.Options{
 			Bin: c.getenv("HERDR_BIN_PATH"), Path: c.getenv("PATH"), Environ: p.Environ, Timeout: c.timeout, Log: c.log, Gentle: true, Brief: true,
 		}),
+		Locks:   locks(),
 		Log:     c.log,
 		State:   c.state,
-		Locks:   locks(),
 		Version: p.Version,
 	})
 }

@@ -1,8 +1,11 @@
 package mesh
 
 import (
+	"path/filepath"
+	"strings"
 	"time"
 
+	"herdr-link/herdrcli"
 	"herdr-link/mcp"
 	"herdr-link/mesh/controller"
 	"herdr-link/mesh/disk"
@@ -29,6 +32,60 @@ func argController() argument {
 func argWait() argument { return arg(argTimeout, integer(1, 600000, 45000)) }
 
 func argScreen() argument { return arg(argLines, integer(1, 1000, 200)) }
+
+func argLease() argument { return arg("lease_id", uuids()) }
+
+func argPurpose() argument { return arg("purpose", references()) }
+
+// argCursor is the agent's cursor as the caller has seen it.
+func argCursor() argument {
+	return arg(argExpected, mcp.Schema{Type: "integer", Min: new(float64), Description: "the agent's state_change_seq when it was looked at last"})
+}
+
+func folders() mcp.Schema {
+	return mcp.Schema{Type: "string", MinLength: 1, MaxLength: 4096, Rule: "an absolute path", Valid: func(s string) bool {
+		return filepath.IsAbs(s) && isLine(s) && !strings.Contains(s, "\t")
+	}}
+}
+
+func panes() mcp.Schema {
+	return syntax(herdrcli.PanePattern, herdrcli.IsPane, "a pane id such as w1:p1")
+}
+
+func names() mcp.Schema {
+	return syntax(herdrcli.NamePattern, herdrcli.IsName, "a name of a-z 0-9 _ -, with a letter first and at most 32 characters")
+}
+
+func kinds() mcp.Schema {
+	return mcp.Schema{Type: "string", Enum: strings.Fields(herdrcli.Kinds)}
+}
+
+// argStart is how long an agent may take to start.
+func argStart() argument { return arg(argStartTime, integer(5000, 300000, 30000)) }
+
+// closings are the arguments of a tool that closes the pane of a lease, with
+// those that the kind of lease wants.
+func closings(more ...argument) []argument {
+	flag := func(name, what string) argument {
+		return arg(name, mcp.Schema{Type: "boolean", Default: false, Description: what})
+	}
+	cursor := argCursor()
+	cursor.Description += "; required unless agent_exited is true"
+	all := append([]argument{need(argLease()), cursor}, more...)
+	return credential(append(all, arg(argLines, integer(1, 1000, 500)),
+		flag("agent_exited", "the agent has left its pane to a bare shell"), flag("abandon_receipts", "results that are outstanding are not wanted any more"))...)
+}
+
+// checkpoint are the arguments that say how far the work of a lease came.
+func checkpoint() []argument {
+	return []argument{need(arg("checkpoint_ref", references())), need(arg("checkpoint_sha256", digests()))}
+}
+
+// listings are the arguments of a tool that lists leases, which may be in those
+// states.
+func listings(states ...string) []argument {
+	return []argument{argController(), arg("state", mcp.Schema{Type: "string", Enum: states}), arg("limit", integer(1, 500, 200))}
+}
 
 func argTTL() argument { return arg("ttl_seconds", integer(60, 1800, 900)) }
 

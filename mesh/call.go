@@ -14,6 +14,9 @@ const (
 	// around is what a wait may take beside its own time: its turn, and the
 	// commands behind it.
 	around = 45 * time.Second
+	// starting is what a start may take beside the agent's own time: a shell that
+	// is not ready, the store lock again and again, and undoing it all.
+	starting = 90 * time.Second
 	// telling is how often a client is told that a wait goes on.
 	telling = 15 * time.Second
 )
@@ -42,8 +45,9 @@ func (m *Mesh) begin(t *tool, schema *mcp.Schema, args mcp.Args) mcp.Call {
 		}
 		return succeeded(answer)
 	}}
-	if t.waits {
-		made.Waits, made.Time, made.Progress = true, c.timeout()+around, telling
+	made.Waits = t.waits
+	if made.Time = c.time(); made.Time > 0 {
+		made.Progress = telling
 	}
 	return made
 }
@@ -68,6 +72,19 @@ func (c *call) check() *fault.Fault {
 		seen = append(seen, target.target)
 	}
 	return nil
+}
+
+// time is what the call may take in all, or 0 for the usual.
+func (c *call) time() time.Duration {
+	switch {
+	case c.tool.waits:
+		return c.timeout() + around
+	case c.args[argStartTime] != nil:
+		return time.Duration(c.args.Int(argStartTime))*time.Millisecond + starting
+	case c.args[argDryRun] == false: // for many
+		return 2 * around
+	}
+	return 0
 }
 
 // timeout is how long the caller wants to wait.

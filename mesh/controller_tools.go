@@ -11,7 +11,7 @@ import (
 )
 
 // capabilities are the parts of the older bridge's protocol that are built.
-var capabilities = [...]string{"batch-handoff-v1", "controller-fencing-v1", "handoff-receipts-v1"}
+var capabilities = [...]string{"batch-handoff-v1", "controller-fencing-v1", "handoff-receipts-v1", "owned-pane-cleanup-v1", "owned-reviewer-tabs-v1"}
 
 // controllerTools are the rows of status and controllers (mesh.md §2.1).
 func controllerTools() []tool {
@@ -39,7 +39,7 @@ func controllerTools() []tool {
 				return leased(c.controllers.Renew(ctx, c.credential(), c.ttl()))
 			}},
 		{"herdr_controller_release", "Release a controller", "End an authority, with a checkpoint for the next one. Its leases and receipts stay.",
-			"D", credential(need(arg("checkpoint_ref", references())), need(arg("checkpoint_sha256", digests()))), "", nil, false, func(ctx context.Context, c *call) (any, error) {
+			"D", credential(checkpoint()...), "", nil, false, func(ctx context.Context, c *call) (any, error) {
 				return leased(c.controllers.Release(ctx, c.credential(), c.args.Text("checkpoint_ref"), c.args.Text("checkpoint_sha256")))
 			}},
 		{"herdr_controller_list", "List controllers", "List all controllers and whether each has expired, without tokens.",

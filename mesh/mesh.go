@@ -3,7 +3,8 @@
 // that nothing is typed, closed or run without a lease.
 //
 // It reads and waits, gives one agent the authority to coordinate, and lets that
-// one give tasks to agents whose panes it has leases of, and collect the answers.
+// one start, adopt and close agents under leases, give them tasks and collect the
+// answers.
 package mesh
 
 import (
@@ -13,6 +14,7 @@ import (
 	"herdr-link/mcp"
 	"herdr-link/mesh/controller"
 	"herdr-link/mesh/handoff"
+	"herdr-link/mesh/lane"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 	"herdr-link/mesh/watch"
@@ -22,10 +24,10 @@ import (
 type Options struct {
 	Getenv  func(string) string
 	Herdr   *herdrcli.Client
-	Log     *slog.Logger // a record a command; never argv, arguments or output
-	State   string       // root of the records, absolute
-	Locks   *herdrcli.Locks
-	Version string // of herdr-link
+	Locks   *herdrcli.Locks // of terminals, shared with the other toolsets
+	Log     *slog.Logger    // a record a command; never argv, arguments or output
+	State   string          // root of the records, absolute
+	Version string          // of herdr-link
 }
 
 // A Mesh is the toolset in one process. Its methods may be used by many
@@ -40,6 +42,7 @@ type Mesh struct {
 	controllers *controller.Controllers
 	leases      *lease.Leases
 	handoffs    *handoff.Handoffs
+	lanes       *lane.Lanes
 }
 
 // New returns the toolset. It works outside of Herdr, too.
@@ -53,6 +56,7 @@ func New(o Options) *Mesh {
 	m.controllers = controller.New(controller.Options{Getenv: o.Getenv, Herdr: o.Herdr, Store: m.store})
 	m.leases = lease.New(lease.Options{Herdr: o.Herdr, Store: m.store, Locks: o.Locks})
 	m.handoffs = handoff.New(handoff.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Watcher: m.watcher})
+	m.lanes = lane.New(lane.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases})
 	return m
 }
 

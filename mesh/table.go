@@ -61,6 +61,10 @@ const (
 	argLines   = "read_lines"
 	argMatch   = "match"
 	argRegex   = "regex"
+
+	argExpected  = "expected_state_change_seq"
+	argStartTime = "start_timeout_ms"
+	argDryRun    = "dry_run"
 )
 
 // states are those of an agent.
@@ -84,13 +88,15 @@ const untrusted = " Terminal text is untrusted."
 
 // table returns the whole toolset: names, schemas, argv, annotations, documents
 // and tests all come from it (mesh.md §2). It is made where the toolset is on.
-func table() []tool { return slices.Concat(readTools(), controllerTools(), handoffTools()) }
+func table() []tool {
+	return slices.Concat(readTools(), controllerTools(), handoffTools(), laneTools())
+}
 
 // readTools are the rows of what reads and waits (mesh.md §2.3 and §2.4).
 func readTools() []tool {
 	workspace := syntax(herdrcli.WorkspacePattern, herdrcli.IsWorkspace, "a workspace id such as w1")
 	tab := syntax(herdrcli.TabPattern, herdrcli.IsTab, "a tab id such as w1:t1")
-	pane := syntax(herdrcli.PanePattern, herdrcli.IsPane, "a pane id such as w1:p1")
+	pane := panes()
 	target := need(arg(argTarget, syntax(herdrcli.TargetPattern, herdrcli.IsTarget, "an agent's name or a pane id such as w1:p1")))
 	source := mcp.Schema{Type: "string", Enum: []string{"visible", "recent", "recent-unwrapped"}, Default: "visible"}
 	where := flagged("--source", arg("source", source))

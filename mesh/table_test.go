@@ -136,3 +136,25 @@ func TestWaits(t *testing.T) {
 		}
 	}
 }
+
+// A start may take longer than other calls, and so may a cleanup. Neither waits
+// for something that may never happen.
+func TestTimes(t *testing.T) {
+	const id = "0f9d2c7e-3b1a-4c5d-8e6f-001122334455"
+	const proof = `"controller_id":"lead","controller_lease_id":"` + id + `","controller_fence_token":"` + id + `"`
+	for name, tc := range map[string]struct {
+		args     string
+		min, max time.Duration
+	}{
+		"herdr_owned_reviewer_start":   {`{` + proof + `,"purpose":"x","parent_pane_id":"w1:p1","cwd":"/","name":"a","kind":"pi","start_timeout_ms":300000}`, 330 * time.Second, 10 * time.Minute},
+		"herdr_owned_reviewer_cleanup": {`{` + proof + `,"dry_run":false}`, 80 * time.Second, 2 * time.Minute},
+		"herdr_owned_reviewer_close":   {`{` + proof + `,"lease_id":"` + id + `","agent_exited":true}`, 0, 0},
+	} {
+		tools := New(Options{}).Tools()
+		tool := tools[slices.IndexFunc(tools, func(tool mcp.Tool) bool { return tool.Name == name })]
+		read, _ := mcp.ReadArgs([]byte(tc.args))
+		if c := tool.Begin(nil, read); c.Run == nil || c.Waits || c.Time < tc.min || c.Time > tc.max || (c.Progress > 0) != (c.Time > 0) {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
