@@ -255,7 +255,7 @@ func TestMeshReviewerDecided(t *testing.T) {
 	b := newBench(t)
 	for _, state := range []string{"failed_closed", "orphaned"} {
 		change(t, b.scene, func(w *fakeherdr.World) {
-			w.Faults = []fakeherdr.Fault{{Match: []string{"tab", "create"}, Kind: fakeherdr.Slow, Delay: time.Second, Left: 1}}
+			w.Faults = []fakeherdr.Fault{{Match: []string{"tab", "create"}, Kind: fakeherdr.Slow, Delay: 2 * time.Second, Left: 1}}
 		})
 		before := b.run("tab create")
 		panes := len(b.world().Panes)
@@ -287,7 +287,7 @@ func TestMeshReviewerClose(t *testing.T) {
 	setStatus(t, b.scene, l.PaneID, fakeherdr.Done)
 	args := b.closing(l, "")
 	change(t, b.scene, func(w *fakeherdr.World) {
-		w.Faults = []fakeherdr.Fault{{Match: []string{"agent", "read"}, Kind: fakeherdr.Slow, Delay: time.Second, Left: 1}}
+		w.Faults = []fakeherdr.Fault{{Match: []string{"agent", "read"}, Kind: fakeherdr.Slow, Delay: 2 * time.Second, Left: 1}}
 	})
 	id := b.begin("herdr_owned_reviewer_close", args)
 	awaitCalls(t, b.scene, 1, "agent", "read")

@@ -37,7 +37,6 @@ func (l *Lanes) Adopt(ctx context.Context, by controller.Authority, q Adoption) 
 	if err != nil {
 		return nil, err
 	}
-	protected[who.at.ID] = true
 	var r *store.Adopted
 	err = l.section(ctx, who, func(x *store.Section, _ *store.Controller) error {
 		a, err := l.herdr.AgentGet(x.Context(), q.Target)
@@ -107,7 +106,8 @@ func (q Adoption) is(a *herdrcli.Agent) error {
 }
 
 // spared fails with PANE_PROTECTED if nobody may adopt the agent. That is asked
-// first: a caller is at work itself, and is to hear that it is protected.
+// first: a caller is at work itself, and is to hear that it is protected, as each
+// controller is.
 func spared(x *store.Section, a *herdrcli.Agent, protected map[string]bool) error {
 	controllers, err := store.Retained[store.Controller](x)
 	if err != nil {

@@ -103,24 +103,31 @@ func TestCloseEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		arrange step
 		change  func(*Close)
-		during  string // a call that takes its time, while
-		then    step   // this is done
+		behind  string // a command, after which
+		then    step   // this happens
 		code    string
 		state   string // of the record afterwards
 		there   bool   // the pane
 		next    string // code of the next call with a fresh cursor; "-": none is made
 	}{
-		"as it is":              {nil, nil, "", nil, "", store.Closed, false, "LEASE_WRONG_STATE"},
-		"done":                  {becomes(fakeherdr.Done), nil, "", nil, "", store.Closed, false, "LEASE_WRONG_STATE"},
-		"looked at meanwhile":   {becomes(fakeherdr.Done), nil, "agent read", world(func(w *fakeherdr.World) { a := w.Pane(pane).Agent; a.Status = fakeherdr.Idle }), "", store.Closed, false, "-"},
-		"blocked":               {becomes(fakeherdr.Blocked), nil, "", nil, "AGENT_BLOCKED", store.Active, true, "AGENT_BLOCKED"},
-		"working":               {becomes(fakeherdr.Working), nil, "", nil, "AGENT_NOT_SETTLED", store.Active, true, "AGENT_NOT_SETTLED"},
-		"unknown":               {becomes(fakeherdr.Unknown), nil, "", nil, "AGENT_NOT_SETTLED", store.Active, true, "AGENT_NOT_SETTLED"},
-		"another cursor":        {nil, func(q *Close) { q.Cursor-- }, "", nil, "CURSOR_MISMATCH", store.Active, true, ""},
-		"a turn meanwhile":      {nil, nil, "agent read", world(func(w *fakeherdr.World) { w.Seq += 3; w.Pane(pane).Agent.StateChangeSeq = w.Seq }), "CURSOR_MOVED", store.Active, true, ""},
-		"at work meanwhile":     {nil, nil, "agent read", world(working), "CURSOR_MOVED", store.Active, true, "AGENT_NOT_SETTLED"},
+		"as it is":            {nil, nil, "", nil, "", store.Closed, false, "LEASE_WRONG_STATE"},
+		"done":                {becomes(fakeherdr.Done), nil, "", nil, "", store.Closed, false, "LEASE_WRONG_STATE"},
+		"looked at meanwhile": {becomes(fakeherdr.Done), nil, "agent read", world(func(w *fakeherdr.World) { a := w.Pane(pane).Agent; a.Status = fakeherdr.Idle }), "", store.Closed, false, "-"},
+		"blocked":             {becomes(fakeherdr.Blocked), nil, "", nil, "AGENT_BLOCKED", store.Active, true, "AGENT_BLOCKED"},
+		"working":             {becomes(fakeherdr.Working), nil, "", nil, "AGENT_NOT_SETTLED", store.Active, true, "AGENT_NOT_SETTLED"},
+		"unknown":             {becomes(fakeherdr.Unknown), nil, "", nil, "AGENT_NOT_SETTLED", store.Active, true, "AGENT_NOT_SETTLED"},
+		"another cursor":      {nil, func(q *Close) { q.Cursor-- }, "", nil, "CURSOR_MISMATCH", store.Active, true, ""},
+		"a turn meanwhile":    {nil, nil, "agent read", world(func(w *fakeherdr.World) { w.Seq += 3; w.Pane(pane).Agent.StateChangeSeq = w.Seq }), "CURSOR_MOVED", store.Active, true, ""},
+		"at work meanwhile":   {nil, nil, "agent read", world(working), "CURSOR_MOVED", store.Active, true, "AGENT_NOT_SETTLED"},
+		"at work, not counted": {nil, nil, "agent read", func(f *field, _ server, _ *store.Reviewer) {
+			seq := f.world().Pane(pane).Agent.StateChangeSeq
+			f.update(working)
+			f.agent(func(a *fakeherdr.Agent) { a.StateChangeSeq = seq })
+		}, "CURSOR_MOVED", store.Active, true, "AGENT_NOT_SETTLED"},
 		"renamed meanwhile":     {nil, nil, "agent read", world(func(w *fakeherdr.World) { w.Pane(pane).Agent.Name = "x" }), "CURSOR_MOVED", store.Active, true, "LEASE_IDENTITY_CHANGED"},
-		"moved meanwhile":       {nil, nil, "agent read", world(func(w *fakeherdr.World) { w.Move(pane, "w2") }), "CURSOR_MOVED", store.Active, true, ""},
+		"moved meanwhile":       {nil, nil, "agent read", world(func(w *fakeherdr.World) { w.Move(pane, "w2") }), "", store.Closed, false, "-"},
+		"moved before that":     {nil, nil, "agent list, again", world(func(w *fakeherdr.World) { w.Move(pane, "w2") }), "CURSOR_MOVED", store.Active, true, ""},
+		"renamed before that":   {nil, nil, "agent list, again", world(func(w *fakeherdr.World) { w.Pane(pane).Agent.Name = "x" }), "CURSOR_MOVED", store.Active, true, "LEASE_IDENTITY_CHANGED"},
 		"moved before":          {world(func(w *fakeherdr.World) { w.Move(pane, "w2") }), nil, "", nil, "", store.Closed, false, "-"},
 		"another name":          {world(func(w *fakeherdr.World) { w.Pane(pane).Agent.Name = "x" }), nil, "", nil, "LEASE_IDENTITY_CHANGED", store.Active, true, "LEASE_IDENTITY_CHANGED"},
 		"another kind":          {world(func(w *fakeherdr.World) { w.Pane(pane).Agent.Kind = "pi" }), nil, "", nil, "LEASE_IDENTITY_CHANGED", store.Active, true, "LEASE_IDENTITY_CHANGED"},
@@ -161,7 +168,9 @@ func TestCloseEnds(t *testing.T) {
 		"the authority is lost": {nil, nil, "agent read", func(f *field, s server, r *store.Reviewer) {
 			f.edit("controller-leases", "lead", func(m map[string]any) { m["expiresAt"] = "2026-01-01T00:00:00.000Z" })
 		}, "CONTROLLER_EXPIRED", store.Active, true, "CONTROLLER_EXPIRED"},
-		"nobody is in its place": {nil, nil, "pane get w1:p1", world(func(w *fakeherdr.World) { w.Pane(pane).Agent = nil }), "AGENT_NOT_FOUND", store.Active, true, "-"},
+		"come between the locks": {func(f *field, _ server, _ *store.Reviewer) { f.exit(false) }, nil, "agent list",
+			world(func(w *fakeherdr.World) { w.RunAgent(w.Pane(pane), "codex", "critic") }), "LEASE_IDENTITY_CHANGED", store.Active, true, ""},
+		"gone between the locks": {nil, nil, "agent list", world(func(w *fakeherdr.World) { w.Pane(pane).Agent = nil }), "AGENT_NOT_FOUND", store.Active, true, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,21 +183,15 @@ func TestCloseEnds(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&q)
 			}
-			if tc.during != "" {
-				f.slow(tc.during)
-			}
-			before := len(f.calls(tc.during))
-			var closed *Closed
-			var err error
-			var wait sync.WaitGroup
-			wait.Go(func() { closed, err = s.CloseReviewer(t.Context(), by, q) })
-			if tc.during != "" {
-				for len(f.calls(tc.during)) == before {
-					time.Sleep(5 * time.Millisecond)
+			if tc.behind != "" {
+				command, again := strings.CutSuffix(tc.behind, ", again")
+				n := 1
+				if again {
+					n = 2
 				}
-				tc.then(f, s, r)
+				f.after(command, n, func() { tc.then(f, s, r) })
 			}
-			wait.Wait()
+			closed, err := s.CloseReviewer(t.Context(), by, q)
 			got := f.want("close", err, tc.code)
 			if (closed == nil) != (err != nil) || f.closed(pane) == tc.there {
 				t.Errorf("%+v, and the pane is there: %t", closed, !f.closed(pane))
@@ -196,6 +199,9 @@ func TestCloseEnds(t *testing.T) {
 			on := f.record()
 			if on.State != tc.state || (on.CaptureSHA256 == "") != (on.State == store.Active || on.State == store.Provisioning) {
 				t.Errorf("the record is %+v", on)
+			}
+			if w := f.world(); on.State == store.Closed && !tc.there && (on.PaneID != w.Closed[0].ID || on.TerminalID != w.Closed[0].Terminal || on.HerdrSocket == "") {
+				t.Errorf("the lease did not follow its agent: %+v", on)
 			}
 			if closes := len(f.calls("pane close")); (closes > 0) != (tc.state == store.Closed || tc.state == store.CloseFailed) {
 				t.Errorf("%d closings", closes)
@@ -294,6 +300,9 @@ func TestCloseExited(t *testing.T) {
 				t.Errorf("%+v, and the pane is there: %t", on, !f.closed(pane))
 			}
 			gone := strings.HasPrefix(name, "gone")
+			if on := f.record(); on.State == store.Closed && on.PaneID != f.world().Closed[0].ID {
+				t.Errorf("the lease did not follow its pane: %+v", on)
+			}
 			if n := len(f.calls("pane close")) - closes; (n > 0) != (tc.state == store.Closed && !gone) {
 				t.Errorf("%d closings", n)
 			}

@@ -7,19 +7,20 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"herdr-link/fakeherdr"
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/controller"
+	"herdr-link/mesh/crash"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/lease"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	if dir, ok := fakeherdr.Role(os.Args[0]); ok {
 		os.Exit(fakeherdr.Main(dir, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
+	crash.Main(plays()...)
 	flag.Parse()
 	_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // most tests wait for processes
 	os.Exit(m.Run())
@@ -37,15 +39,42 @@ func TestMain(m *testing.M) {
 
 var sum = strings.Repeat("ab", 32)
 
-// A field is a simulated Herdr, a state root and a home, with a clock.
+// A field is a simulated Herdr, a state root and a home.
 type field struct {
 	t     *testing.T
 	dir   string // also the folder of the agents
 	scene *fakeherdr.Scene
-	later time.Duration // how far the clock is ahead
 
-	mu     sync.Mutex
 	pauses []time.Duration // of starts; none of them is waited for
+	then   []after
+}
+
+// An after is what happens right behind a herdr, before anybody reads what it said.
+type after struct {
+	command string // such as "agent list"
+	n       int    // the nth of them from now
+	do      func()
+}
+
+// Handle is called for each herdr that has ended.
+func (f *field) Handle(_ context.Context, r slog.Record) error {
+	for i := range f.then {
+		if a := &f.then[i]; r.Message == "herdr "+a.command {
+			if a.n--; a.n == 0 {
+				a.do()
+			}
+		}
+	}
+	return nil
+}
+
+func (f *field) Enabled(context.Context, slog.Level) bool { return true }
+func (f *field) WithAttrs([]slog.Attr) slog.Handler       { return f }
+func (f *field) WithGroup(string) slog.Handler            { return f }
+
+// after lets something happen behind the nth herdr of that command from now.
+func (f *field) after(command string, n int, do func()) {
+	f.then = append(f.then, after{command, n, do})
 }
 
 func newField(t *testing.T) *field {
@@ -89,21 +118,6 @@ func (f *field) fault(of fakeherdr.Fault, words string) {
 	f.update(func(w *fakeherdr.World) { w.Faults = append(w.Faults, of) })
 }
 
-// slow lets the next call of those words take its time, whatever comes of it.
-func (f *field) slow(words string) {
-	f.t.Helper()
-	const delay = 700 * time.Millisecond
-	f.update(func(w *fakeherdr.World) {
-		for i := range w.Faults {
-			if strings.Join(w.Faults[i].Match, " ") == words {
-				w.Faults[i].Delay = delay
-				return
-			}
-		}
-		w.Faults = append(w.Faults, fakeherdr.Fault{Match: strings.Fields(words), Kind: fakeherdr.Slow, Delay: delay, Left: 1})
-	})
-}
-
 func refusing(code string) fakeherdr.Fault {
 	return fakeherdr.Fault{Kind: fakeherdr.ErrorCode, Code: code}
 }
@@ -128,23 +142,21 @@ type server struct {
 }
 
 func (f *field) in(pane string) server {
-	s := serve(f.dir, f.scene.Env(pane), nil, func() time.Time { return time.Now().Add(f.later) })
+	s := serve(f.dir, f.scene.Env(pane), nil, nil, slog.New(f))
 	s.pause = func(ctx context.Context, d time.Duration) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		f.pauses = append(f.pauses, d)
 		return ctx.Err()
 	}
 	return s
 }
 
-func serve(dir string, vars []string, d *disk.Disk, now func() time.Time) server {
+func serve(dir string, vars []string, d *disk.Disk, now func() time.Time, log *slog.Logger) server {
 	env := map[string]string{}
 	for _, v := range vars {
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), vars...)})
+	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), vars...), Log: log})
 	records := store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now})
 	c := controller.New(controller.Options{Getenv: func(name string) string { return env[name] }, Herdr: herdr, Store: records})
 	leases := lease.New(lease.Options{Herdr: herdr, Store: records, Locks: herdrcli.NewLocks(filepath.Join(dir, "home"))})
@@ -278,8 +290,8 @@ func TestStartEnds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		arrange func(*field)
-		during  string                                // a call that takes its time, while
-		then    func(*field, server, *store.Reviewer) // this is done
+		behind  string                                // a command, after which
+		then    func(*field, server, *store.Reviewer) // this happens
 		code    string
 		state   string // of the record, or "" for none
 		panes   int    // that are there beyond those before
@@ -287,7 +299,7 @@ func TestStartEnds(t *testing.T) {
 		herdr   string // details.herdrCode
 	}{
 		"as it is": {nil, "", nil, "", store.Active, 1, 1, ""},
-		"a blocked first screen": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+		"a blocked first screen": {nil, "agent start", func(f *field, _ server, _ *store.Reviewer) {
 			f.update(func(w *fakeherdr.World) { w.Pane("w1:p5").Agent.Status = fakeherdr.Blocked })
 		}, "", store.Active, 1, 1, ""},
 		"a shell that is busy":    {func(f *field) { busy := refusing("agent_pane_busy"); busy.Left = 2; f.fault(busy, "agent start") }, "", nil, "", store.Active, 1, 3, ""},
@@ -320,13 +332,13 @@ func TestStartEnds(t *testing.T) {
 			func(f *field, _ server, r *store.Reviewer) {
 				f.update(func(w *fakeherdr.World) { p := w.Pane("w1:p5"); p.Terminal, p.Tab = "term_other", "w1:t1" })
 			}, "AGENT_NAME_TAKEN", store.FailedClosed, 1, 1, "agent_name_taken"},
-		"another name": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+		"another name": {nil, "agent start", func(f *field, _ server, _ *store.Reviewer) {
 			f.update(func(w *fakeherdr.World) { w.Pane("w1:p5").Agent.Name = "x" })
 		}, "LEASE_IDENTITY_CHANGED", store.FailedClosed, 0, 1, ""},
-		"gone at once": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+		"gone at once": {nil, "agent start", func(f *field, _ server, _ *store.Reviewer) {
 			f.update(func(w *fakeherdr.World) { w.Pane("w1:p5").Agent = nil })
 		}, "AGENT_START_FAILED", store.FailedClosed, 0, 1, ""},
-		"moved meanwhile": {nil, "agent list", func(f *field, _ server, _ *store.Reviewer) {
+		"moved meanwhile": {nil, "agent start", func(f *field, _ server, _ *store.Reviewer) {
 			f.update(func(w *fakeherdr.World) { w.Move("w1:p5", "w2") })
 		}, "", store.Active, 1, 1, ""},
 		"ended before the tab was there": {nil, "tab create", func(f *field, s server, r *store.Reviewer) { f.end(s, r) }, "LEASE_WRONG_STATE", store.FailedClosed, 0, 0, ""},
@@ -345,25 +357,14 @@ func TestStartEnds(t *testing.T) {
 			if tc.arrange != nil {
 				tc.arrange(f)
 			}
-			if tc.during != "" {
-				f.slow(tc.during)
+			if tc.behind != "" {
+				f.after(tc.behind, 1, func() { tc.then(f, s, f.record()) })
 			}
 			q := f.reviewer()
 			if tc.state == "" {
 				q.ParentPaneID = "w1:p2"
 			}
-			before := len(f.calls("agent list"))
-			var r *store.Reviewer
-			var err error
-			var wait sync.WaitGroup
-			wait.Go(func() { r, err = s.StartReviewer(t.Context(), by, q) })
-			if tc.during != "" {
-				for len(f.calls(tc.during)) == 0 || tc.during == "agent list" && len(f.calls(tc.during)) == before {
-					time.Sleep(5 * time.Millisecond)
-				}
-				tc.then(f, s, f.record())
-			}
-			wait.Wait()
+			r, err := s.StartReviewer(t.Context(), by, q)
 			got := f.want("start", err, tc.code)
 			if n := len(f.world().Panes) - panes; n != tc.panes {
 				t.Errorf("%d panes more, not %d", n, tc.panes)
@@ -493,4 +494,52 @@ func TestStartArguments(t *testing.T) {
 	if len(f.records()) > 0 || len(f.calls("tab")) > 0 {
 		t.Error("something was made without an authority")
 	}
+}
+
+// I3: an authority that ends at any moment ends what is under way, before the next
+// thing that acts.
+func TestAuthorityEnds(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		command string // behind the nth of which the authority is gone
+		n       int
+		run     func(*field, server, controller.Authority) error
+		acts    []string // what has run nevertheless
+	}{
+		"before a lease is written": {"pane get", 2, startReviewer, nil},
+		"before a pane is noted":    {"tab create", 1, startReviewer, []string{"tab create", "pane close"}},
+		"before another try":        {"agent start", 1, startReviewer, []string{"tab create", "agent start", "pane close"}},
+		"before it is active":       {"agent list", 1, startReviewer, []string{"tab create", "agent start", "agent start", "pane close"}},
+		"before an adoption is": {"agent get", 1, func(f *field, s server, by controller.Authority) error {
+			_, err := s.Adopt(f.t.Context(), by, f.adoption())
+			return err
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newField(t)
+			s, by := f.lead()
+			f.fault(fakeherdr.Fault{Kind: fakeherdr.ErrorCode, Code: "agent_pane_busy", Left: 1}, "agent start")
+			f.after(tc.command, tc.n, func() {
+				f.edit("controller-leases", "lead", func(m map[string]any) { m["leaseId"] = "0f9d2c7e-3b1a-4c5d-8e6f-001122334455" })
+			})
+			f.want("it", tc.run(f, s, by), "FENCE_MISMATCH")
+			calls := slices.DeleteFunc(f.calls(""), func(c string) bool {
+				return !strings.HasPrefix(c, "tab create") && !strings.HasPrefix(c, "agent start") && !strings.HasPrefix(c, "pane close")
+			})
+			if !slices.EqualFunc(calls, tc.acts, strings.HasPrefix) {
+				t.Errorf("herdr ran: %q", calls)
+			}
+			adopted, err := store.List[store.Adopted](s.store, 0, nil)
+			must(t, err)
+			if reviewers := f.records(); (len(reviewers) > 0) != (tc.acts != nil) || len(adopted.Records) > 0 || len(reviewers) > 0 && reviewers[0].State != store.FailedClosed {
+				t.Errorf("%+v, %+v", reviewers, adopted.Records)
+			}
+		})
+	}
+}
+
+func startReviewer(f *field, s server, by controller.Authority) error {
+	_, err := s.StartReviewer(f.t.Context(), by, f.reviewer())
+	return err
 }
