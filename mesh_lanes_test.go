@@ -166,6 +166,9 @@ func TestMeshReviewer(t *testing.T) {
 		t.Errorf("%q", m.Content)
 	}
 	b.refuses("LEASE_WRONG_STATE", "herdr_owned_reviewer_close", b.exited(l, ""))
+	if b.run("agent read "+l.PaneID+" --source visible --lines 500 --format text") != 1 {
+		t.Errorf("%q", commands(t, b.scene, "agent", "read"))
+	}
 
 	two, three := b.reviewer("critic"), b.reviewer("other")
 	if all := b.listed("herdr_owned_reviewer_list", `{"controller_id":"lead"}`); len(all) != 3 || all[2].LeaseID != l.LeaseID {
@@ -226,6 +229,10 @@ func TestMeshReviewerStart(t *testing.T) {
 		}
 	}
 	b.refuses("LEASE_NAME_RETAINED", "herdr_owned_reviewer_start", b.starting("critic", ""))
+	lane(t, b.answers("herdr_owned_reviewer_start", strings.Replace(b.starting("opus", `,"model":"opus-4.5","effort":"xhigh"`), "codex", "claude", 1)))
+	if argv := commands(t, b.scene, "agent", "start", "opus"); len(argv) != 1 || !strings.HasSuffix(strings.Join(argv[0], " "), " --timeout 5000 -- --model opus-4.5 --effort xhigh") {
+		t.Errorf("%q", argv)
+	}
 
 	starts := b.run("agent start")
 	m := b.refuses("AGENT_NAME_TAKEN", "herdr_owned_reviewer_start", b.starting("builder", "")) // an agent that has no lease
@@ -321,6 +328,31 @@ func TestMeshReviewerClose(t *testing.T) {
 	}
 }
 
+// A task whose answer nobody has collected keeps the pane, unless nobody wants it.
+func TestMeshReviewerReceipts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	l := b.reviewer("critic")
+	id := b.begin("herdr_relay", b.cred.showing(`,"target":"critic","text":"Review the last commit."`))
+	awaitCalls(t, b.scene, 1, "agent", "prompt")
+	setStatus(t, b.scene, l.PaneID, fakeherdr.Working)
+	success(t, b.meshed(id))
+	b.refuses("RECEIPT_OUTSTANDING", "herdr_owned_reviewer_close", b.closing(l, `,"abandon_receipts":false`))
+	b.refuses("AGENT_NOT_SETTLED", "herdr_owned_reviewer_close", b.closing(l, `,"abandon_receipts":true`))
+	setStatus(t, b.scene, l.PaneID, fakeherdr.Done)
+	m := b.refuses("RECEIPT_OUTSTANDING", "herdr_owned_reviewer_close", b.closing(l, ""))
+	if closed := lane(t, b.answers("herdr_owned_reviewer_close", b.closing(l, `,"abandon_receipts":true`))); closed.State != "closed" {
+		t.Errorf("%+v", closed)
+	}
+	var tokens []string
+	var receipts []struct{ Receipt, State, Failure string }
+	list := b.answers("herdr_handoff_receipt_list", "{}")
+	if json.Unmarshal(m.fault.Details["receipts"], &tokens) != nil || json.Unmarshal(list.data["receipts"], &receipts) != nil || len(tokens) != 1 || len(receipts) != 1 ||
+		receipts[0].Receipt != tokens[0] || receipts[0].State != "failed" || receipts[0].Failure != "abandoned" {
+		t.Errorf("%s, %s", m.StructuredContent, list.StructuredContent)
+	}
+}
+
 // mesh.md §8, 39 and 40.
 func TestMeshAdopt(t *testing.T) {
 	t.Parallel()
@@ -328,6 +360,7 @@ func TestMeshAdopt(t *testing.T) {
 	setStatus(t, b.scene, "w1:p1", fakeherdr.Working) // it is the caller
 	b.refuses("PANE_PROTECTED", "herdr_owned_pane_adopt", b.adopting("w1:p1", ""))
 	b.refuses("PANE_PROTECTED", "herdr_owned_pane_adopt", b.adopting("w1:p2", `,"protected_pane_ids":["w1:p4","w1:p2"]`))
+	b.refuses("PANE_PROTECTED", "herdr_owned_pane_adopt", strings.Replace(b.adopting("w1:p2", ""), `"controller_pane_id":"w1:p1"`, `"controller_pane_id":"w1:p2"`, 1))
 	change(t, b.scene, func(w *fakeherdr.World) { w.Move("w1:p2", "w2") })
 	b.refuses("PANE_PROTECTED", "herdr_owned_pane_adopt", b.adopting("w1:p2", `,"protected_pane_ids":["w1:p2"]`))
 	l := lane(t, b.answers("herdr_owned_pane_adopt", b.adopting("w1:p2", `,"protected_pane_ids":["w1:p3","w9:p9"]`)))

@@ -84,7 +84,7 @@ func checkpoint() []argument {
 // listings are the arguments of a tool that lists leases, which may be in those
 // states.
 func listings(states ...string) []argument {
-	return []argument{argController(), arg("state", mcp.Schema{Type: "string", Enum: states}), arg("limit", integer(1, 500, 200))}
+	return []argument{argController(), arg("state", mcp.Schema{Type: "string", Enum: states}), argLimit()}
 }
 
 func argTTL() argument { return arg("ttl_seconds", integer(60, 1800, 900)) }

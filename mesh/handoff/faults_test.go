@@ -331,7 +331,7 @@ func TestCollectElsewhere(t *testing.T) {
 		must(t, err)
 		defer x.End()
 		r := new(store.Receipt)
-		must(t, o.store.Load(strings.TrimPrefix(token, prefix), r))
+		must(t, o.store.Load(strings.TrimPrefix(token, store.TokenPrefix), r))
 		edit(r)
 		must(t, x.Replace(r))
 	}
@@ -375,7 +375,7 @@ func TestList(t *testing.T) {
 			PaneID: "w1:p2", AgentKind: "codex", Cwd: "/x", State: state, CreatedAt: "2026-01-02T03:04:05.678Z", UpdatedAt: "2026-01-02T03:04:06.678Z",
 			BeforeSeq: int64(n), TerminalID: "term_1", HerdrSocket: "/s",
 		}
-		e := Listed{prefix + r.ReceiptID, r.ControllerID, "reviewer", "w1:p2", "codex", "/x", state, int64(n), 0, 0, "", r.CreatedAt, r.UpdatedAt}
+		e := Listed{store.TokenPrefix + r.ReceiptID, r.ControllerID, "reviewer", "w1:p2", "codex", "/x", state, int64(n), 0, 0, "", r.CreatedAt, r.UpdatedAt}
 		if state != store.Reserved && state != store.Failed {
 			r.AfterSeq, e.AfterSeq = 20, 20
 		}
@@ -497,7 +497,7 @@ func TestConfirmedEarly(t *testing.T) {
 			t.Fatalf("%s: %+v, %v after %v", status, a, err, time.Since(begun))
 		}
 		r := new(store.Receipt)
-		must(t, o.store.Load(strings.TrimPrefix(a.Pending[0], prefix), r))
+		must(t, o.store.Load(strings.TrimPrefix(a.Pending[0], store.TokenPrefix), r))
 		if (r.BlockedSeq == r.AfterSeq) != (status == fakeherdr.Blocked) || r.AfterSeq != int64(o.pane("w1:p2").Agent.StateChangeSeq) {
 			t.Errorf("%s: %+v", status, r)
 		}
@@ -524,7 +524,7 @@ func TestCommitCancelled(t *testing.T) {
 	x, err := o.store.Begin(t.Context())
 	must(t, err)
 	r := new(store.Receipt)
-	must(t, o.store.Load(strings.TrimPrefix(f.Receipt, prefix), r))
+	must(t, o.store.Load(strings.TrimPrefix(f.Receipt, store.TokenPrefix), r))
 	r.CreatedAt = store.Stamp(time.Now().Add(young + time.Hour))
 	must(t, x.Replace(r))
 	x.End()
@@ -620,7 +620,7 @@ func TestMeanwhile(t *testing.T) {
 			a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
 			o.one("blocked", a, err, "collection", "AGENT_BLOCKED", 1)
 			record := new(store.Receipt)
-			must(t, o.store.Load(strings.TrimPrefix(r, prefix), record))
+			must(t, o.store.Load(strings.TrimPrefix(r, store.TokenPrefix), record))
 			if want := o.pane("w1:p2").Agent.StateChangeSeq; record.BlockedSeq != int64(want) {
 				t.Errorf("blocked at %d, not %d", record.BlockedSeq, want)
 			}

@@ -106,16 +106,14 @@ type Failed struct {
 	Message string `json:"message"`
 }
 
-const prefix = "herdr-receipt-v1."
-
-// token is what a caller knows a receipt by. It is no secret.
-func token(id string) string { return prefix + id }
+// token is what a caller knows a receipt by.
+func token(id string) string { return store.TokenPrefix + id }
 
 // parseToken returns the id of a receipt. Letters may be of either size.
 func parseToken(text string) (id string, err error) {
-	id, found := strings.CutPrefix(strings.ToLower(text), prefix)
-	if !found || !disk.IsID(id) || len(text) != len(prefix+id) { // some other letters have a small one of ASCII
-		return "", fault.New("RECEIPT_INVALID", "a receipt is %s and a UUID", prefix)
+	id, found := strings.CutPrefix(strings.ToLower(text), store.TokenPrefix)
+	if !found || !disk.IsID(id) || len(text) != len(store.TokenPrefix+id) { // some other letters have a small one of ASCII
+		return "", fault.New("RECEIPT_INVALID", "a receipt is %s and a UUID", store.TokenPrefix)
 	}
 	return id, nil
 }

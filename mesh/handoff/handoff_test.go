@@ -10,6 +10,7 @@ import (
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/store"
 )
 
 func TestCheckMessage(t *testing.T) {
@@ -118,21 +119,21 @@ const someID = "0f9d2c7e-3b1a-4c5d-8e6f-001122334455"
 func TestParseToken(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		prefix + someID:                  someID,
-		strings.ToUpper(prefix + someID): someID,
-		"Herdr-Receipt-V1." + someID:     someID,
-		token(someID):                    someID,
-		someID:                           "",
-		"":                               "",
-		prefix:                           "",
-		prefix + someID + "0":            "",
-		prefix + someID[1:]:              "",
-		" " + prefix + someID:            "",
-		prefix + someID + "\n":           "",
-		"herdr-receipt-v2." + someID:     "",
-		prefix + prefix + someID:         "",
-		prefix + "../../../../etc/passwd-and-some-more": "",
-		"herdr-rece\u0130pt-v1." + someID:               "", // its small letter is an i
+		store.TokenPrefix + someID:                     someID,
+		strings.ToUpper(store.TokenPrefix + someID):    someID,
+		"Herdr-Receipt-V1." + someID:                   someID,
+		token(someID):                                  someID,
+		someID:                                         "",
+		"":                                             "",
+		store.TokenPrefix:                              "",
+		store.TokenPrefix + someID + "0":               "",
+		store.TokenPrefix + someID[1:]:                 "",
+		" " + store.TokenPrefix + someID:               "",
+		store.TokenPrefix + someID + "\n":              "",
+		"herdr-receipt-v2." + someID:                   "",
+		store.TokenPrefix + store.TokenPrefix + someID: "",
+		store.TokenPrefix + "../../../../etc/passwd-and-some-more": "",
+		"herdr-rece\u0130pt-v1." + someID:                          "", // its small letter is an i
 	} {
 		id, err := parseToken(text)
 		if id != want || (err == nil) != (want != "") || err != nil && fault.Code(err) != "RECEIPT_INVALID" || IsToken(text) != (err == nil) {
@@ -143,7 +144,7 @@ func TestParseToken(t *testing.T) {
 
 // An id names one file and nothing else.
 func FuzzParseToken(f *testing.F) {
-	for _, text := range []string{prefix + someID, strings.ToUpper(prefix + someID), someID, prefix + "..", "herdr-rece\u0130pt-v1." + someID} {
+	for _, text := range []string{store.TokenPrefix + someID, strings.ToUpper(store.TokenPrefix + someID), someID, store.TokenPrefix + "..", "herdr-rece\u0130pt-v1." + someID} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -154,7 +155,7 @@ func FuzzParseToken(f *testing.F) {
 			}
 			return
 		}
-		if len(id) != 36 || strings.Trim(id, "0123456789abcdef-") != "" || len(text) != len(prefix)+36 || !strings.EqualFold(text, token(id)) {
+		if len(id) != 36 || strings.Trim(id, "0123456789abcdef-") != "" || len(text) != len(store.TokenPrefix)+36 || !strings.EqualFold(text, token(id)) {
 			t.Errorf("%q became %q", text, id)
 		}
 		if again, err := parseToken(token(id)); again != id || err != nil {

@@ -147,7 +147,7 @@ func (c *closing) admit(x *store.Section) (store.Leased, []*store.Receipt, error
 	if len(outstanding) > 0 && !c.Abandon {
 		tokens := make([]string, len(outstanding))
 		for i, p := range outstanding {
-			tokens[i] = "herdr-receipt-v1." + p.ReceiptID
+			tokens[i] = p.Token()
 		}
 		return nil, nil, fault.New("RECEIPT_OUTSTANDING", "results of the agent have not been collected: collect them, or close with abandon_receipts").
 			With("receipts", tokens)

@@ -89,7 +89,8 @@ type Cleaned struct {
 	LeaseID string  `json:"leaseId"`
 	Action  string  `json:"action"`           // preserved, would_close or closed
 	Status  string  `json:"status,omitempty"` // of the agent, if there is one
-	Error   string  `json:"error,omitempty"`  // the code of why it was preserved
+	Error   string  `json:"error,omitempty"`  // the code of why it was preserved, and that in words
+	Message string  `json:"message,omitempty"`
 	Result  *Closed `json:"result,omitempty"`
 }
 
@@ -140,9 +141,10 @@ func (l *Lanes) CleanReviewers(ctx context.Context, by controller.Authority, lin
 
 func (c *closing) cleaned(action string, closed *Closed, err error) Cleaned {
 	if err != nil {
-		return Cleaned{c.LeaseID, "preserved", c.status, fault.Code(err), nil}
+		f := fault.Herdr(err)
+		return Cleaned{c.LeaseID, "preserved", c.status, f.Code, f.Message, nil}
 	}
-	return Cleaned{c.LeaseID, action, c.status, "", closed}
+	return Cleaned{c.LeaseID, action, c.status, "", "", closed}
 }
 
 // would fails as the closing would now, as far as that can be seen.

@@ -353,6 +353,13 @@ type Receipt struct {
 	HerdrSocket       string `json:"herdrSocket,omitempty"`
 }
 
+// TokenPrefix and a receipt's id are its token: what a caller knows it by. It is no
+// secret.
+const TokenPrefix = "herdr-receipt-v1."
+
+// Token returns the receipt's token.
+func (r *Receipt) Token() string { return TokenPrefix + r.ReceiptID }
+
 func (r *Receipt) place() place {
 	return place{receipts, r.ReceiptID, true, r.State == Completed || r.State == Failed, 1, r.Version}
 }
