@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"herdr-link/mesh/fault"
 )
@@ -65,7 +66,7 @@ func play(dir string) int {
 		if os.WriteFile(filepath.Join(dir, "asleep"), fmt.Append(nil, os.Getpid()), 0o600) != nil {
 			return 91
 		}
-		select {}
+		time.Sleep(time.Hour) // a mere select would be a deadlock, which ends it
 	case r.Real != "":
 		if err := r.meddle(dir); err != nil {
 			return 92
