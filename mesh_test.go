@@ -129,6 +129,9 @@ func setStatus(t testing.TB, s *fakeherdr.Scene, pane, status string) (cursor in
 	return w.Pane(pane).Agent.StateChangeSeq
 }
 
+// meshTools is how many there are, of the parts that are built.
+const meshTools = 37
+
 // mesh.md §0.1: the tools are there if the operator wants them,
 // wherever the server is, and never with control.
 func TestMeshListed(t *testing.T) {
@@ -142,7 +145,6 @@ func TestMeshListed(t *testing.T) {
 		}
 		return n
 	}
-	const tools = 36 // of the parts that are built
 	off := start(t, inPane(t, s, "w1:p1"))
 	off.initialize("2025-11-25")
 	if n := count(off); n != 0 {
@@ -166,7 +168,7 @@ func TestMeshListed(t *testing.T) {
 			return h
 		}(),
 	} {
-		if n := count(h); n != tools {
+		if n := count(h); n != meshTools {
 			t.Errorf("%s: %d tools", name, n)
 		}
 		if !h.answers("herdr_agent_list", "{}").has("agents") {
@@ -176,7 +178,7 @@ func TestMeshListed(t *testing.T) {
 	modern := start(t, inPane(t, s, "w1:p1"), "--toolsets", "link,mesh", "--era", "2026-07-28")
 	meta := `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	m := modern.answer(modern.request("tools/list", meta+"}"))
-	if n := strings.Count(m.line, `"openWorldHint"`); n != tools+1 || strings.Contains(m.line, "outputSchema") {
+	if n := strings.Count(m.line, `"openWorldHint"`); n != meshTools+1 || strings.Contains(m.line, "outputSchema") {
 		t.Errorf("modern: %d tools", n)
 	}
 	m = modern.answer(modern.request("tools/call", meta+`,"name":"herdr_agent_list","arguments":{}}`))
@@ -861,7 +863,7 @@ func TestMeshCommandLine(t *testing.T) {
 		t.Errorf("call: %d %q %q", code, out, errs)
 	}
 	out, _, _ = run(t, env, "", "tools", "--toolsets", "link,mesh")
-	if n := strings.Count(out, "\n"); n != 4+36 {
+	if n := strings.Count(out, "\n"); n != 4+meshTools {
 		t.Errorf("tools: %d lines", n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"herdr-link/mesh/handoff"
 	"herdr-link/mesh/lane"
 	"herdr-link/mesh/lease"
+	"herdr-link/mesh/ledger"
 	"herdr-link/mesh/store"
 	"herdr-link/mesh/watch"
 )
@@ -43,6 +44,7 @@ type Mesh struct {
 	leases      *lease.Leases
 	handoffs    *handoff.Handoffs
 	lanes       *lane.Lanes
+	ledger      *ledger.Ledger
 }
 
 // New returns the toolset. It works outside of Herdr, too.
@@ -57,6 +59,7 @@ func New(o Options) *Mesh {
 	m.leases = lease.New(lease.Options{Herdr: o.Herdr, Store: m.store, Locks: o.Locks})
 	m.handoffs = handoff.New(handoff.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Watcher: m.watcher})
 	m.lanes = lane.New(lane.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases})
+	m.ledger = ledger.New(ledger.Options{Store: m.store, Leases: m.leases})
 	return m
 }
 

@@ -172,13 +172,6 @@ func List[T any, R interface {
 	*T
 	Record
 }](s *Store, limit int, match func(R) bool) (l Listing[R], err error) {
-	root, err := s.dir()
-	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
-	}
-	if err != nil {
-		return l, disk.Fault(err)
-	}
 	p := R(new(T)).place()
 	var terminal []R // in the store itself, from a crash or of the older bridge
 	add := func(r R) bool {
@@ -191,31 +184,7 @@ func List[T any, R interface {
 	}
 	// each calls do for the matching records of a folder until it returns false.
 	each := func(name string, do func(R) bool) error {
-		dir := filepath.Join(root, name)
-		files, err := newest(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if code := fault.Code(err); code != "" {
-			l.Invalid = append(l.Invalid, Invalid{name, code})
-			return nil
-		}
-		if err != nil {
-			return disk.Fault(err)
-		}
-		for _, file := range files {
-			r := R(new(T))
-			err := read(dir, file, r)
-			switch {
-			case errors.Is(err, fs.ErrNotExist): // moved or replaced since
-			case err != nil:
-				l.Invalid = append(l.Invalid, Invalid{filepath.Join(name, file), fault.Code(disk.Fault(err))})
-			case match != nil && !match(r):
-			case !do(r):
-				return nil
-			}
-		}
-		return nil
+		return walk(s, name, &l.Invalid, func(r R) bool { return match != nil && !match(r) || do(r) })
 	}
 	err = each(p.folder, func(r R) bool {
 		if r.place().terminal {
@@ -238,6 +207,60 @@ func List[T any, R interface {
 		}
 	}
 	return l, each(filepath.Join(p.folder, archive), func(r R) bool { return seen[r.place().id] || add(r) })
+}
+
+// Standing returns the records that are not terminal, newest file first, without
+// the lock and without a look at the archive. It fails as List does.
+func Standing[T any, R interface {
+	*T
+	Record
+}](s *Store) (l Listing[R], err error) {
+	err = walk(s, R(new(T)).place().folder, &l.Invalid, func(r R) bool {
+		if !r.place().terminal {
+			l.Records = append(l.Records, r)
+		}
+		return true
+	})
+	return l, err
+}
+
+// walk calls do for the records of a folder, the newest file first, until it
+// returns false. What cannot be read is added to invalid.
+func walk[T any, R interface {
+	*T
+	Record
+}](s *Store, folder string, invalid *[]Invalid, do func(R) bool) error {
+	root, err := s.dir()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return disk.Fault(err)
+	}
+	dir := filepath.Join(root, folder)
+	files, err := newest(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if code := fault.Code(err); code != "" {
+		*invalid = append(*invalid, Invalid{folder, code})
+		return nil
+	}
+	if err != nil {
+		return disk.Fault(err)
+	}
+	for _, file := range files {
+		r := R(new(T))
+		err := read(dir, file, r)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // moved or replaced since
+		case err != nil:
+			*invalid = append(*invalid, Invalid{filepath.Join(folder, file), fault.Code(disk.Fault(err))})
+		case !do(r):
+			return nil
+		}
+	}
+	return nil
 }
 
 // newest returns the names of a folder's records, the newest file first.
