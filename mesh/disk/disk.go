@@ -177,11 +177,34 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return content(f)
+}
+
+func content(f *os.File) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err == nil && len(data) > MaxFile {
-		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", path, MaxFile)
+		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", f.Name(), MaxFile)
 	}
 	return data, err
+}
+
+// Peek returns the content of a regular file, whoever has a say in it: nothing may
+// be done that only its owner could have asked for. It fails as Read does, but for
+// the mode.
+func Peek(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow|nonBlock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, insecure(path, info)
+	}
+	return content(f)
 }
 
 // Look opens a private file that is there to be read. It fails as Read does.

@@ -176,6 +176,15 @@ func TestInsecure(t *testing.T) {
 	if err := folder("good"); fault.Code(err) != "STATE_INSECURE" {
 		t.Errorf("a file for a folder: %v", err)
 	}
+	for name, code := range map[string]string{"good": "", "open": "", "link": "STATE_IO", "pipe": "STATE_INSECURE", "folder": "STATE_INSECURE", "large": "STATE_CORRUPT"} {
+		data, err := Peek(path(name))
+		if fault.Code(Fault(err)) != code || (err == nil) != (code == "") || err == nil && string(data) != "x" {
+			t.Errorf("a peek at %s: %q, %v", name, data, err)
+		}
+	}
+	if _, err := Peek(path("none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a peek at nothing: %v", err)
+	}
 }
 
 func TestFault(t *testing.T) {

@@ -165,6 +165,59 @@ func (h *Held) Release() {
 	_ = l.disk.Clear(old) // or swept later
 }
 
+// Unlock takes away a claim that no rule may take away, for a person: it moves it
+// into the folder to, which is made if it is missing, and says to where; "" if
+// there was none. It refuses while somebody has the file lock (LOCK_BUSY), or the
+// claim's owner may live on this machine (LOCK_BUSY, LOCK_INDETERMINATE). An owner
+// that others could have written counts as well.
+func (l *Lock) Unlock(to string) (was Status, moved string, err error) {
+	if was = l.Look(); was.State == Absent { // make nothing
+		return was, "", nil
+	}
+	file, err := l.disk.Open(filepath.Join(l.dir, fileName))
+	if err != nil {
+		return was, "", disk.Fault(err)
+	}
+	defer unlock(file)
+	row := 1
+	free, err := flock(file, true)
+	if err != nil {
+		return was, "", disk.Fault(err)
+	}
+	if free {
+		o := l.look()
+		if o.claim && o.owner == nil {
+			data, _ := disk.Peek(filepath.Join(l.path(), ownerName))
+			o.owner = readOwner(data)
+		}
+		row = decide(o)
+	}
+	was = rows[row]
+	switch row {
+	case 1, 10:
+		return was, "", fault.New("LOCK_BUSY", "the store lock is in use: %s. End that process first", was.Reason).With("state", was.State)
+	case 2:
+		return was, "", nil
+	case 7:
+		return was, "", fault.New("LOCK_INDETERMINATE", "the store lock may be in use: %s on this machine. End it first, such as its container", was.Reason).With("state", was.State)
+	}
+	moved = filepath.Join(to, strings.TrimPrefix(claimName, ".")+"."+disk.NewID())
+	if err = l.disk.Mkdir(to); err == nil {
+		err = disk.Folder(to)
+	}
+	if err == nil {
+		err = l.disk.Rename(l.path(), moved)
+	}
+	if err == nil {
+		err = errors.Join(l.disk.Sync(to), l.disk.Sync(l.dir))
+	}
+	if err != nil {
+		return was, "", disk.Fault(err)
+	}
+	l.log.Info("the store lock's claim was moved away by a person", "reason", was.Reason)
+	return was, moved, nil
+}
+
 // Look says how it is with the lock. It makes and changes nothing, not even the
 // folder.
 func (l *Lock) Look() Status {

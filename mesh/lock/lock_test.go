@@ -223,20 +223,22 @@ func ended(t *testing.T) int {
 	return cmd.Process.Pid
 }
 
-// Every row of the table, by what is on disk. Acquire does as the status says.
-func TestRows(t *testing.T) {
-	t.Parallel()
+// A claimed lock is what is on disk, and the row that fits.
+type claimed struct {
+	owner   string
+	disturb func(t *testing.T, dir string)
+	row     int
+}
+
+// claims are all rows from 3 on, by the name of the case.
+func claims(t *testing.T) map[string]claimed {
 	gone := ended(t)
 	with := func(change func(*owner)) string {
 		o := foreign()
 		change(&o)
 		return encode(t, o)
 	}
-	for name, tc := range map[string]struct {
-		owner   string
-		disturb func(t *testing.T, dir string)
-		row     int
-	}{
+	return map[string]claimed{
 		"no owner": {"", nil, 3},
 		"an owner of an hour ago that is not there": {"", func(t *testing.T, dir string) {
 			hour := time.Now().Add(-time.Hour)
@@ -284,18 +286,30 @@ func TestRows(t *testing.T) {
 		"at work":                            {with(func(*owner) {}), nil, 10},
 		"at work, start not known":           {with(func(o *owner) { o.ProcessStartTicks = "" }), nil, 10},
 		"at work, boot not known":            {with(func(o *owner) { o.BootID = ""; o.ProcessStartTicks = "1" }), nil, 10},
-	} {
+	}
+}
+
+// lock makes what is on disk.
+func (c claimed) lock(t *testing.T) (l *Lock, dir string) {
+	t.Helper()
+	if attest.Namespace() == "" && c.row == 7 || attest.Start(os.Getpid()) == "" && c.row == 9 {
+		t.Skip("not known on this system")
+	}
+	dir = tempDir(t)
+	plant(t, dir, c.owner)
+	if c.disturb != nil {
+		c.disturb(t, dir)
+	}
+	return lockIn(dir), dir
+}
+
+// Every row of the table, by what is on disk. Acquire does as the status says.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	for name, tc := range claims(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if attest.Namespace() == "" && tc.row == 7 || attest.Start(os.Getpid()) == "" && tc.row == 9 {
-				t.Skip("not known on this system")
-			}
-			dir := tempDir(t)
-			plant(t, dir, tc.owner)
-			if tc.disturb != nil {
-				tc.disturb(t, dir)
-			}
-			l := lockIn(dir)
+			l, dir := tc.lock(t)
 			if got := decide(l.look()); got != tc.row {
 				t.Errorf("row %d, not %d", got, tc.row)
 			}
@@ -326,6 +340,97 @@ func TestRows(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// mesh.md §5.1: a person may move away what nobody on this machine can be using.
+func TestUnlock(t *testing.T) {
+	t.Parallel()
+	for name, tc := range claims(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, dir := tc.lock(t)
+			row, code := tc.row, map[int]string{7: "LOCK_INDETERMINATE", 10: "LOCK_BUSY"}[tc.row]
+			if strings.Contains(name, "open to others") { // the owner can be read, and is this process
+				row, code = 10, "LOCK_BUSY"
+			}
+			claim := filepath.Join(dir, claimName)
+			before, err := os.Lstat(claim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := filepath.Join(tempDir(t), "new", "quarantine")
+			was, moved, err := l.Unlock(to)
+			if fault.Code(err) != code || (err == nil) != (code == "") || was != rows[row] {
+				t.Fatalf("%v, %v; want row %d and %q", was, err, row, code)
+			}
+			if code != "" {
+				if now, err := os.Lstat(claim); err != nil || !os.SameFile(before, now) || moved != "" {
+					t.Errorf("refused, and yet: %v, %q", err, moved)
+				}
+				if _, err := os.Lstat(to); err == nil {
+					t.Error("refused, and yet it made a folder")
+				}
+				return
+			}
+			if now, err := os.Lstat(moved); err != nil || !os.SameFile(before, now) || filepath.Dir(moved) != to || disk.Folder(to) != nil {
+				t.Errorf("moved to %q: %v", moved, err)
+			}
+			if text, _ := os.ReadFile(filepath.Join(moved, ownerName)); string(text) != tc.owner {
+				t.Errorf("the owner is now %q", text)
+			}
+			soon(t, dir)
+			if got := names(t, dir); got != fileName {
+				t.Errorf("left: %q", got)
+			}
+		})
+	}
+}
+
+// Rows 1 and 2, and what cannot be moved.
+func TestUnlockRefuses(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	to := filepath.Join(dir, "quarantine")
+	l := lockIn(dir)
+	if was, moved, err := l.Unlock(to); was != rows[2] || moved != "" || err != nil || names(t, dir) != "" {
+		t.Errorf("no claim: %v, %q, %v, and there is %q", was, moved, err, names(t, dir))
+	}
+	h := acquire(t, l)
+	if was, _, err := l.Unlock(to); was != rows[1] || fault.Code(err) != "LOCK_BUSY" {
+		t.Errorf("held: %v, %v", was, err)
+	}
+	h.Release()
+	file, err := l.disk.Open(filepath.Join(dir, fileName)) // held by one who has not claimed yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free, err := flock(file, true); !free || err != nil {
+		t.Fatal(free, err)
+	}
+	plant(t, dir, "")
+	if was, _, err := l.Unlock(to); was != rows[1] || fault.Code(err) != "LOCK_BUSY" {
+		t.Errorf("held, with a claim that has no owner: %v, %v", was, err)
+	}
+	unlock(file)
+	if got := names(t, dir); got != fileName+" "+claimName {
+		t.Errorf("left: %q", got)
+	}
+
+	if err := errors.Join(os.Mkdir(to, 0o700), os.Chmod(to, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Unlock(to); fault.Code(err) != "STATE_INSECURE" {
+		t.Errorf("to a folder that is open to others: %v", err)
+	}
+	if err := os.Chmod(filepath.Join(dir, fileName), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Unlock(to); fault.Code(err) != "STATE_INSECURE" {
+		t.Errorf("with a lock file that is open to others: %v", err)
+	}
+	if got := names(t, dir); got != fileName+" "+claimName+" quarantine" || names(t, to) != "" {
+		t.Errorf("left: %q", got)
 	}
 }
 
@@ -443,6 +548,41 @@ func plays() []crash.Play {
 				}
 			}
 		},
+	}, {
+		Name: "unlock",
+		Run: func(_ context.Context, dir string, d *disk.Disk) (any, error) {
+			_, moved, err := New(dir, d, slog.New(slog.DiscardHandler)).Unlock(filepath.Join(dir, "quarantine"))
+			return moved, err
+		},
+		Prepare: func(t *testing.T, dir string) []string {
+			if err := os.Chmod(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			plant(t, dir, "{")
+			return nil
+		},
+		Check: func(t *testing.T, end crash.End) {
+			if end.Code != "" && end.Code != "STATE_IO" {
+				t.Errorf("%s", end.Code)
+			}
+			// The claim is at one of the two places, whole, and a second try ends it.
+			to := filepath.Join(end.Dir, "quarantine")
+			places := 0
+			for _, pattern := range []string{claimName, "quarantine/*"} {
+				found, _ := filepath.Glob(filepath.Join(end.Dir, pattern, ownerName))
+				places += len(found)
+			}
+			if places != 1 {
+				t.Errorf("the claim is at %d places", places)
+			}
+			if _, _, err := lockIn(end.Dir).Unlock(to); err != nil {
+				t.Error(err)
+			}
+			soon(t, end.Dir)
+			if got := strings.Fields(names(t, to)); len(got) != 1 {
+				t.Errorf("in quarantine: %q", got)
+			}
+		},
 	}}
 }
 
@@ -450,7 +590,12 @@ func plays() []crash.Play {
 // out.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	plays()[0].Each(t)
+	for _, p := range plays() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			p.Each(t)
+		})
+	}
 }
 
 // workerOf is the environment variable that makes this test binary one of many

@@ -97,6 +97,19 @@ func (s *Store) Status() lock.Status {
 	return lock.New(path, s.disk, s.log).Look()
 }
 
+// Unlock moves a claim of the store lock that no rule may take away to the folder
+// quarantine of the root, for a person: see [lock.Lock.Unlock].
+func (s *Store) Unlock() (was lock.Status, moved string, err error) {
+	path, err := s.folder(controllers)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return lock.Status{State: lock.Absent, Reason: "there is no state yet"}, "", nil
+	case err != nil:
+		return was, "", disk.Fault(err)
+	}
+	return lock.New(path, s.disk, s.log).Unlock(filepath.Join(filepath.Dir(path), "quarantine"))
+}
+
 const suffix = ".json"
 
 // Load reads the record of that id into r, from the store or from its archive.

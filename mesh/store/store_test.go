@@ -591,6 +591,35 @@ func TestSweep(t *testing.T) {
 
 func (s *Store) sweepNow(t *testing.T) { begin(t, s).End() }
 
+func TestUnlock(t *testing.T) {
+	t.Parallel()
+	s, root := newStore(t)
+	if was, moved, err := s.Unlock(); was.State != lock.Absent || moved != "" || err != nil {
+		t.Errorf("no state: %v, %q, %v", was, moved, err)
+	}
+	if _, err := os.Stat(root); err == nil {
+		t.Error("it made the root")
+	}
+	x := begin(t, s)
+	if _, _, err := s.Unlock(); fault.Code(err) != "LOCK_BUSY" {
+		t.Errorf("held: %v", err)
+	}
+	x.End()
+	must(t, os.Mkdir(filepath.Join(root, "controller-leases", ".reservation-lock"), 0o700))
+	if _, err := s.Begin(t.Context()); fault.Code(err) != "LOCK_INDETERMINATE" {
+		t.Fatalf("a claim without an owner: %v", err)
+	}
+	was, moved, err := s.Unlock()
+	if was.State != lock.Indeterminate || filepath.Dir(moved) != filepath.Join(root, "quarantine") || err != nil {
+		t.Errorf("%v, %q, %v", was, moved, err)
+	}
+	begin(t, s).End()
+	must(t, os.Chmod(root, 0o755))
+	if _, _, err := s.Unlock(); fault.Code(err) != "STATE_INSECURE" {
+		t.Errorf("open to others: %v", err)
+	}
+}
+
 func TestSectionEnds(t *testing.T) {
 	t.Parallel()
 	s, _ := newStore(t)
