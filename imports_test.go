@@ -21,7 +21,7 @@ const module = "herdr-link"
 // and what it may import of this module. Imports only point down.
 var mayImport = map[string]string{
 	".":   "cli",
-	"cli": "jsonrpc herdrcli envelope contract adapters fakeherdr mcp link control mesh response orchestration hosts probe",
+	"cli": "jsonrpc herdrcli envelope contract adapters fakeherdr mcp link control mesh mesh/fault mesh/handoff response orchestration hosts probe",
 
 	"link":          "mcp envelope contract herdrcli",
 	"control":       "mcp herdrcli",

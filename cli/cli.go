@@ -39,8 +39,9 @@ type command struct {
 	short string // one line for the overview; empty: not for people, and not there
 	long  string // for its own help
 	run   func(ctx context.Context, p *Process, flags *flag.FlagSet, args []string) error
-	flags func(*flag.FlagSet) // defines its options
-	text  bool                // behind its first word comes text, so that --help there may be meant as such
+	flags func(*flag.FlagSet)                                        // defines its options
+	raw   func(ctx context.Context, p *Process, args []string) error // instead of run: reads its words itself
+	text  bool                                                       // behind its first word comes text, so that --help there may be meant as such
 }
 
 // commands returns them in the order of the overview. The first one has no
@@ -61,6 +62,7 @@ func commands() []command {
 		hintCommand(),
 		hooksCommand(),
 		orchestrationCommand(),
+		agentControlCommand(),
 		probeCommand(),
 		demoCommand(),
 		versionCommand(),
@@ -77,9 +79,12 @@ func Main(p *Process) int {
 	defer stop()
 	err := dispatch(ctx, p)
 	var usage *usageError
+	var exit exitStatus
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &exit):
+		return int(exit)
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.Stderr, "herdr-link: %v\n", usage)
 		return exitUsage
@@ -92,6 +97,11 @@ func Main(p *Process) int {
 // errSaid is a failure that has been printed already.
 var errSaid = errors.New("failed")
 
+// An exitStatus ends the program with that code. All else has been said.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
 // A usageError is a mistake in how the program was started.
 type usageError struct{ text string }
 
@@ -101,6 +111,9 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 
 func dispatch(ctx context.Context, p *Process) error {
 	args := p.Args[1:]
+	if isControl(p.Args[0]) {
+		args = append([]string{controlName}, args...)
+	}
 	all := commands()
 	c := all[0]
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -120,6 +133,9 @@ func dispatch(ctx context.Context, p *Process) error {
 		}
 	} else if len(args) == 1 && args[0] == "--version" {
 		return printVersion(p, false)
+	}
+	if c.raw != nil {
+		return c.raw(ctx, p, args)
 	}
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -230,6 +246,7 @@ Environment:
   HERDR_LINK_CLI_TIMEOUT_MS     control: a ceiling for each Herdr call, 1000 to 3600000
   HERDR_LINK_PREVIEW_REQUIRED=1 control: type nothing that has not been previewed
   HERDR_LINK_AGENT_ARGS=any     control: start agents with any arguments
+  AGENT_CONTROL_CONTROLLER_ID   agent-control: the id of the controller whose agent runs it
   HERDR_MESH_STATE_DIR          mesh: where its records are (default .local/state/herdr-mesh of the home folder)
   HERDR_LINK_MESH_UNPROVEN_CALLER=1  mesh: a server that cannot be proved to run in its pane may have authority
   HERDR_LINK_CALLER_ROLE  as --caller-role

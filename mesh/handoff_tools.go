@@ -43,7 +43,10 @@ func handoffTools() []tool {
 	}
 }
 
-func argLimit() argument { return arg("limit", integer(1, 500, 200)) }
+// listed is how many records a list has if nobody asks for another number.
+const listed = 200
+
+func argLimit() argument { return arg("limit", integer(1, 500, listed)) }
 
 func relay(ctx context.Context, c *call) (any, error) {
 	if !c.args.True("submit") {

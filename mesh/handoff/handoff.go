@@ -26,9 +26,9 @@ import (
 // MaxRequests is how many agents one call may give a task to.
 const MaxRequests = 8
 
-// maxMessage is the most that a message has, in bytes. The system takes 128 KiB in
+// MaxMessage is the most that a message has, in bytes. The system takes 128 KiB in
 // one argument.
-const maxMessage = 64 << 10
+const MaxMessage = 64 << 10
 
 // Options are what handoffs need to know.
 type Options struct {
@@ -151,8 +151,8 @@ func checkMessage(text string) (string, error) {
 	switch {
 	case text == "":
 		return "", fault.New("INVALID_ARGUMENT", "a message must not be empty")
-	case len(text) > maxMessage:
-		return "", fault.New("MESSAGE_TOO_LARGE", "a message may have %d bytes: write the rest to a file and name it", maxMessage).With("bytes", len(text))
+	case len(text) > MaxMessage:
+		return "", fault.New("MESSAGE_TOO_LARGE", "a message may have %d bytes: write the rest to a file and name it", MaxMessage).With("bytes", len(text))
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, forbidden):
 		return "", fault.New("MESSAGE_FORBIDDEN_BYTES", "a message must be UTF-8 without control characters but tab and line feed: "+
 			"in a terminal they would be keystrokes")

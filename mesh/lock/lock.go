@@ -70,7 +70,7 @@ func (l *Lock) Acquire(ctx context.Context) (*Held, error) {
 		}
 		status := rows[row]
 		if status.State == Indeterminate {
-			return nil, fault.New("LOCK_INDETERMINATE", "the store lock cannot be taken: %s. A person must look at the folder .reservation-lock", status.Reason).
+			return nil, fault.New("LOCK_INDETERMINATE", "the store lock cannot be taken: %s. A person must make sure that nobody uses it, and run herdr-link agent-control unlock --confirm", status.Reason).
 				With("state", status.State)
 		}
 		pause := pollMin + rand.N(pollMax-pollMin)
