@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -230,7 +231,9 @@ func editRecord(t testing.TB, file string, edit func(map[string]any)) {
 		t.Fatal(err)
 	}
 	var m map[string]any
-	if err := json.Unmarshal(text, &m); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&m); err != nil {
 		t.Fatal(err)
 	}
 	edit(m)

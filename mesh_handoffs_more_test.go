@@ -185,23 +185,7 @@ func (d *office) one(state string) (token string) {
 // age makes a receipt two minutes old.
 func (d *office) age(token string) {
 	d.t.Helper()
-	editRecord(d.t, d.receiptFile(token), "createdAt", "2026-01-02T03:04:05.678Z")
-}
-
-func editRecord(t testing.TB, file, member string, value any) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m map[string]any
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	if err := dec.Decode(&m); err != nil {
-		t.Fatal(err)
-	}
-	m[member] = value
-	writeRecord(t, file, m)
+	editRecord(d.t, d.receiptFile(token), func(m map[string]any) { m["createdAt"] = "2026-01-02T03:04:05.678Z" })
 }
 
 // unprompted fails if a prompt was sent.
@@ -474,7 +458,9 @@ func TestMeshRelayRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := func(n string) string { return filepath.Join(d.state, "reviewer-leases", leaseID(n)+".json") }
-	set := func(member string, value any) func() { return func() { editRecord(t, file("1"), member, value) } }
+	set := func(member string, value any) func() {
+		return func() { editRecord(t, file("1"), func(m map[string]any) { m[member] = value }) }
+	}
 	pane := func(do func(*fakeherdr.Pane)) func() {
 		return func() { change(t, d.s, func(w *fakeherdr.World) { do(w.Pane("w1:p2")) }) }
 	}
@@ -498,8 +484,8 @@ func TestMeshRelayRefused(t *testing.T) {
 		{"in another terminal", "AGENT_NOT_FOUND", pane(func(p *fakeherdr.Pane) { p.Terminal = "term_00000000000001" })},
 		{"not active", "LEASE_WRONG_STATE", set("state", "close_failed")},
 		{"closed", "LEASE_NOT_RETAINED", func() {
-			editRecord(t, file("1"), "state", "closed")
-			editRecord(t, file("1"), "closedAt", "2026-01-02T03:04:05.678Z")
+			editRecord(t, file("1"), func(m map[string]any) { m["state"] = "closed" })
+			editRecord(t, file("1"), func(m map[string]any) { m["closedAt"] = "2026-01-02T03:04:05.678Z" })
 		}},
 		{"of another controller", "LEASE_OTHER_CONTROLLER", set("controllerId", "other")},
 		{"of another session", "LEASE_OTHER_SESSION", set("herdrSocket", "/elsewhere.sock")},
@@ -596,7 +582,7 @@ func TestMeshHandoffArguments(t *testing.T) {
 	eventually(t, "a submission", func() bool { all, _ := d.s.Submissions("w1:p2"); return len(all) == 1 && len(all[0].Text) == 65536 })
 	setStatus(t, d.s, "w1:p2", fakeherdr.Working)
 	receipt := d.h.meshed(id).handed(t).PendingReceipts[0]
-	editRecord(t, d.receiptFile(receipt), "controllerId", "other")
+	editRecord(t, d.receiptFile(receipt), func(m map[string]any) { m["controllerId"] = "other" })
 	d.h.refuses("RECEIPT_OTHER_CONTROLLER", "herdr_collect_handoffs", d.collectArgs("", receipt))
 	d.h.refuses("RECEIPT_OTHER_CONTROLLER", "herdr_handoff_receipt_abandon", d.l.showing(`,"receipt":"`+receipt+`"`))
 }
@@ -898,7 +884,7 @@ func TestMeshCollectIdentity(t *testing.T) {
 		receipts := []string{d.relay("reviewer", "look at it"), d.relay("builder", "look at it"), d.relay("tester", "look at it")}
 		setStatus(t, d.s, "w2:p1", fakeherdr.Done)
 		leases := filepath.Join(d.state, "reviewer-leases")
-		editRecord(t, filepath.Join(leases, leaseID("1")+".json"), "paneId", "w1:p9") // closed and bound anew
+		editRecord(t, filepath.Join(leases, leaseID("1")+".json"), func(m map[string]any) { m["paneId"] = "w1:p9" }) // closed and bound anew
 		if err := os.Remove(filepath.Join(leases, leaseID("3")+".json")); err != nil {
 			t.Fatal(err)
 		}

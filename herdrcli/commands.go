@@ -95,7 +95,9 @@ type answer struct {
 	Agents *[]Agent
 	Pane   *Pane
 	Root   *Pane `json:"root_pane"`
+	Panes  *[]Pane
 	Tab    *Tab
+	Tabs   *[]Tab
 }
 
 // call runs a command and decodes its one line of JSON. A result of another
@@ -256,6 +258,43 @@ func (c *Client) AgentStart(ctx context.Context, name, kind, pane string, timeou
 		return Agent{}, err
 	}
 	return *a.Result.Agent, nil
+}
+
+// TabsIn returns the tabs of a workspace, each with its id. Herdr's code for no
+// such workspace: workspace_not_found.
+func (c *Client) TabsIn(ctx context.Context, workspace string) ([]Tab, error) {
+	a, err := c.list(ctx, "tab", workspace, func(a *answer) bool {
+		return a.Tabs != nil && !slices.ContainsFunc(*a.Tabs, func(t Tab) bool { return t.ID == "" })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *a.Tabs, nil
+}
+
+// PanesIn returns the panes of a workspace, each with its ids. Herdr's code for no
+// such workspace: workspace_not_found.
+func (c *Client) PanesIn(ctx context.Context, workspace string) ([]Pane, error) {
+	a, err := c.list(ctx, "pane", workspace, func(a *answer) bool {
+		return a.Panes != nil && !slices.ContainsFunc(*a.Panes, func(p Pane) bool { return p.ID == "" || p.TerminalID == "" || p.TabID == "" })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *a.Panes, nil
+}
+
+// list lists what a workspace has of a kind.
+func (c *Client) list(ctx context.Context, kind, workspace string, complete func(*answer) bool) (*answer, error) {
+	command := kind + " list"
+	if strings.HasPrefix(workspace, "-") { // Herdr would take it for an option
+		return nil, &Error{Command: command, Exit: -1, Err: ErrOutput}
+	}
+	var a struct{ Result answer }
+	err := c.run(ctx, func(stdout []byte) bool {
+		return json.Unmarshal(stdout, &a) == nil && a.Result.Type == kind+"_list" && complete(&a.Result)
+	}, command, 0, "--workspace", workspace)
+	return &a.Result, err
 }
 
 // PaneClose closes the pane and kills what runs in it.

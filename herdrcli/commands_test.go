@@ -228,6 +228,46 @@ func TestDecoding(t *testing.T) {
 	}
 }
 
+// What a workspace has, and what is no whole list of it.
+func TestWorkspaceLists(t *testing.T) {
+	t.Parallel()
+	s, c := newScene(t, Options{})
+	w, err := s.World()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.TabsIn(t.Context(), "w2"); err != nil || !slices.Equal(got, []Tab{{"w2:t1", "1"}}) {
+		t.Errorf("TabsIn: %+v, %v", got, err)
+	}
+	if got, err := c.PanesIn(t.Context(), "w2"); err != nil || !slices.Equal(got, []Pane{{"w2:p1", w.Pane("w2:p1").Terminal, "w2:t1", "w2", "claude"}}) {
+		t.Errorf("PanesIn: %+v, %v", got, err)
+	}
+	lists := map[string]func(*Client, string) error{
+		"tab":  func(c *Client, workspace string) error { _, err := c.TabsIn(t.Context(), workspace); return err },
+		"pane": func(c *Client, workspace string) error { _, err := c.PanesIn(t.Context(), workspace); return err },
+	}
+	for kind, list := range lists {
+		if err := list(c, "w9"); Code(err) != "workspace_not_found" {
+			t.Errorf("%s list of no workspace: %v", kind, err)
+		}
+		if e := asError(t, list(c, "--session=x")); e.Started || !errors.Is(e, ErrOutput) {
+			t.Errorf("%s list with an option: %+v", kind, e)
+		}
+		for _, result := range []string{`"type":"%s_list"`, `"type":"%s_list","%ss":null`, `"type":"%s_list","%ss":{}`, `"type":"%s_list","%ss":[{}]`, `"%ss":[]`} {
+			out := `{"result":{` + strings.ReplaceAll(result, "%s", kind) + `}}`
+			if e := asError(t, list(role(t, "print", outVariable+"="+out), "w1")); !e.Started || !errors.Is(e, ErrOutput) {
+				t.Errorf("%s: %+v", out, e)
+			}
+		}
+		if err := list(role(t, "print", outVariable+`={"result":{"type":"`+kind+`_list","`+kind+`s":[]}}`), "w1"); err != nil {
+			t.Errorf("an empty list: %v", err)
+		}
+	}
+	if got := argvs(t, s); !strings.HasPrefix(got, `["tab" "list" "--workspace" "w2"]`+"\n"+`["pane" "list" "--workspace" "w2"]`+"\n") {
+		t.Errorf("argv:\n%s", got)
+	}
+}
+
 // What Herdr says with exit 1 is an answer if it is JSON with a code. Branching
 // is on the code alone.
 func TestErrorAnswers(t *testing.T) {

@@ -22,11 +22,11 @@ func TestCheckMessage(t *testing.T) {
 		{"ä \u00a0\u2028\U0001F600", "ä \u00a0\u2028\U0001F600", ""},
 		{"--sessions", "--sessions", ""},
 		{"-x", "-x", ""},
-		{strings.Repeat("x", maxMessage), strings.Repeat("x", maxMessage), ""},
-		{strings.Repeat("\r\n", maxMessage), strings.Repeat("\n", maxMessage), ""}, // as it is sent
+		{strings.Repeat("x", MaxMessage), strings.Repeat("x", MaxMessage), ""},
+		{strings.Repeat("\r\n", MaxMessage), strings.Repeat("\n", MaxMessage), ""}, // as it is sent
 		{"", "", "INVALID_ARGUMENT"},
-		{strings.Repeat("x", maxMessage+1), "", "MESSAGE_TOO_LARGE"},
-		{strings.Repeat("ä", maxMessage/2) + "x", "", "MESSAGE_TOO_LARGE"},
+		{strings.Repeat("x", MaxMessage+1), "", "MESSAGE_TOO_LARGE"},
+		{strings.Repeat("ä", MaxMessage/2) + "x", "", "MESSAGE_TOO_LARGE"},
 		{"a\rb", "", "MESSAGE_FORBIDDEN_BYTES"},
 		{"a\r\r\n", "", "MESSAGE_FORBIDDEN_BYTES"},
 		{"\x00", "", "MESSAGE_FORBIDDEN_BYTES"},
@@ -65,7 +65,7 @@ func FuzzCheckMessage(f *testing.F) {
 			}
 			return
 		}
-		if got == "" || len(got) > maxMessage || !utf8.ValidString(got) || strings.ReplaceAll(text, "\r\n", "\n") != got || herdrcli.Reserved(got) {
+		if got == "" || len(got) > MaxMessage || !utf8.ValidString(got) || strings.ReplaceAll(text, "\r\n", "\n") != got || herdrcli.Reserved(got) {
 			t.Errorf("%q became %q", text, got)
 		}
 		for _, r := range got {
@@ -100,7 +100,7 @@ func TestCheck(t *testing.T) {
 		"no name":         {[]Request{{"", "x"}}, "INVALID_ARGUMENT"},
 		"a bad last one":  {append(many(2), Request{"x", "\x1b"}), "MESSAGE_FORBIDDEN_BYTES"},
 		"an option":       {[]Request{{"--session", "x"}}, "INVALID_ARGUMENT"},
-		"a large message": {[]Request{{"x", strings.Repeat("x", maxMessage+1)}}, "MESSAGE_TOO_LARGE"},
+		"a large message": {[]Request{{"x", strings.Repeat("x", MaxMessage+1)}}, "MESSAGE_TOO_LARGE"},
 	} {
 		got, err := Check(test.requests)
 		if fault.Code(err) != test.code || (err == nil) != (len(got) == len(test.requests) && got != nil) {
