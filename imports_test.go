@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 
 	"link":          "mcp envelope contract herdrcli",
 	"control":       "mcp herdrcli",
-	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/handoff mesh/lane mesh/lease mesh/ledger mesh/lock mesh/screen mesh/store mesh/watch",
+	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/git mesh/handoff mesh/lane mesh/lease mesh/ledger mesh/lock mesh/screen mesh/store mesh/watch",
 	"response":      "mcp herdrcli",
 	"orchestration": "mcp contract herdrcli",
 	"hosts":         "adapters contract herdrcli",
@@ -36,7 +36,7 @@ var mayImport = map[string]string{
 	"mesh/screen":     "",
 	"mesh/lane":       "herdrcli mesh/controller mesh/disk mesh/fault mesh/lease mesh/screen mesh/store",
 	"mesh/handoff":    "herdrcli mesh/controller mesh/disk mesh/fault mesh/lease mesh/screen mesh/store mesh/watch",
-	"mesh/ledger":     "herdrcli mesh/lease mesh/store",
+	"mesh/ledger":     "herdrcli mesh/controller mesh/fault mesh/git mesh/lease mesh/store",
 	"mesh/lease":      "herdrcli mesh/disk mesh/fault mesh/store",
 	"mesh/git":        "herdrcli mesh/fault",
 	"mesh/sandbox":    "herdrcli mesh/fault",

@@ -11,7 +11,15 @@ import (
 )
 
 // capabilities are the parts of the older bridge's protocol that are built.
-var capabilities = [...]string{"batch-handoff-v1", "controller-cli-v1", "controller-fencing-v1", "handoff-receipts-v1", "owned-pane-cleanup-v1", "owned-reviewer-tabs-v1"}
+var capabilities = [...]string{
+	"batch-handoff-v1",
+	"controller-cli-v1",
+	"controller-fencing-v1",
+	"handoff-receipts-v1",
+	"lease-reconciliation-v1",
+	"owned-pane-cleanup-v1",
+	"owned-reviewer-tabs-v1",
+}
 
 // controllerTools are the rows of status and controllers (mesh.md §2.1).
 func controllerTools() []tool {

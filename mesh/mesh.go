@@ -13,6 +13,7 @@ import (
 	"herdr-link/herdrcli"
 	"herdr-link/mcp"
 	"herdr-link/mesh/controller"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/handoff"
 	"herdr-link/mesh/lane"
 	"herdr-link/mesh/lease"
@@ -59,7 +60,7 @@ func New(o Options) *Mesh {
 	m.leases = lease.New(lease.Options{Herdr: o.Herdr, Store: m.store, Locks: o.Locks})
 	m.handoffs = handoff.New(handoff.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Watcher: m.watcher})
 	m.lanes = lane.New(lane.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases})
-	m.ledger = ledger.New(ledger.Options{Store: m.store, Leases: m.leases})
+	m.ledger = ledger.New(ledger.Options{Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: git.New(o.Getenv)})
 	return m
 }
 

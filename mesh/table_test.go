@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files and docs/mesh.md
 func TestList(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", mcp.Latest} {
 		var all []any
-		for _, tool := range New(Options{}).Tools() {
+		for _, tool := range New(Options{Getenv: os.Getenv}).Tools() {
 			all = append(all, tool.Describe(version))
 		}
 		got, err := json.MarshalIndent(all, "", " ")
@@ -120,7 +120,7 @@ func TestArgv(t *testing.T) {
 
 // What may wait for ever takes nobody's place, and the client hears of it.
 func TestWaits(t *testing.T) {
-	for _, tool := range New(Options{}).Tools() {
+	for _, tool := range New(Options{Getenv: os.Getenv}).Tools() {
 		args := map[string]string{
 			"herdr_agent_wait":         `{"target":"a","status":"idle","timeout_ms":600000}`,
 			"herdr_agent_wait_settled": `{"target":"a","timeout_ms":600000}`,
@@ -150,7 +150,7 @@ func TestTimes(t *testing.T) {
 		"herdr_owned_reviewer_cleanup": {`{` + proof + `,"dry_run":false}`, 80 * time.Second, 2 * time.Minute},
 		"herdr_owned_reviewer_close":   {`{` + proof + `,"lease_id":"` + id + `","agent_exited":true}`, 0, 0},
 	} {
-		tools := New(Options{}).Tools()
+		tools := New(Options{Getenv: os.Getenv}).Tools()
 		tool := tools[slices.IndexFunc(tools, func(tool mcp.Tool) bool { return tool.Name == name })]
 		read, _ := mcp.ReadArgs([]byte(tc.args))
 		if c := tool.Begin(nil, read); c.Run == nil || c.Waits || c.Time < tc.min || c.Time > tc.max || (c.Progress > 0) != (c.Time > 0) {

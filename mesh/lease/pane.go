@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/fault"
@@ -28,7 +29,9 @@ func (l *Leases) Pane(ctx context.Context, r store.Leased) (Presence, error) {
 		return Absent, nil
 	case err != nil:
 		return Unknown, fault.Herdr(err)
-	case own || p.TerminalID != "" && r.Base().TerminalID == "" && label(r) == "":
+	case p.TerminalID == "": // it might be the lease's own
+		return Unknown, fault.New("HERDR_BAD_OUTPUT", "herdr pane get did not tell the pane's terminal")
+	case own || r.Base().TerminalID == "" && label(r) == "":
 		return Live, nil
 	}
 	return Absent, nil
@@ -50,6 +53,36 @@ func (l *Leases) Own(ctx context.Context, r store.Leased) (p herdrcli.Pane, own 
 		return p, false, nil
 	}
 	return p, err == nil && tab.Label == label(r), err
+}
+
+// Lost looks for the pane of a lease that has recorded none, by the label of its
+// tab. It is Absent if there is no such tab, and Live if there is one with one pane.
+func (l *Leases) Lost(ctx context.Context, r store.Leased) (herdrcli.Pane, Presence, error) {
+	none := herdrcli.Pane{}
+	tab := r.Made()
+	if tab == nil || tab.TabLabel == "" || tab.WorkspaceID == "" {
+		return none, Unknown, fault.New("INTERNAL", "the lease does not tell by what its pane can be found")
+	}
+	tabs, err := l.herdr.TabsIn(ctx, tab.WorkspaceID)
+	if herdrcli.Code(err) == "workspace_not_found" {
+		return none, Absent, nil
+	}
+	if err != nil {
+		return none, Unknown, fault.Herdr(err)
+	}
+	tabs = slices.DeleteFunc(tabs, func(t herdrcli.Tab) bool { return t.Label != tab.TabLabel })
+	if len(tabs) == 0 {
+		return none, Absent, nil
+	}
+	panes, err := l.herdr.PanesIn(ctx, tab.WorkspaceID)
+	if err != nil {
+		return none, Unknown, fault.Herdr(err)
+	}
+	panes = slices.DeleteFunc(panes, func(p herdrcli.Pane) bool { return p.TabID != tabs[0].ID })
+	if len(tabs) > 1 || len(panes) != 1 {
+		return none, Unknown, fault.New("HERDR_ERROR", "more than one pane could be the lease's")
+	}
+	return panes[0], Live, nil
 }
 
 // label is what the lease's tab is called, or "".

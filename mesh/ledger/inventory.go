@@ -8,25 +8,31 @@ import (
 	"context"
 
 	"herdr-link/herdrcli"
+	"herdr-link/mesh/controller"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
 
 // Options are what a ledger needs to know.
 type Options struct {
-	Store  *store.Store
-	Leases *lease.Leases
+	Store       *store.Store
+	Controllers *controller.Controllers
+	Leases      *lease.Leases
+	Git         *git.Git
 }
 
 // A Ledger does the operations. Its methods may be used by many goroutines.
 // Errors are faults.
 type Ledger struct {
-	store  *store.Store
-	leases *lease.Leases
+	store       *store.Store
+	controllers *controller.Controllers
+	leases      *lease.Leases
+	git         *git.Git
 }
 
 // New returns the operations. Nothing is looked at yet.
-func New(o Options) *Ledger { return &Ledger{o.Store, o.Leases} }
+func New(o Options) *Ledger { return &Ledger{o.Store, o.Controllers, o.Leases, o.Git} }
 
 // What an agent, or a lease, is for the other.
 const (

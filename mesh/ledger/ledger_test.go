@@ -13,8 +13,11 @@ import (
 
 	"herdr-link/fakeherdr"
 	"herdr-link/herdrcli"
+	"herdr-link/mesh/controller"
+	"herdr-link/mesh/crash"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
@@ -23,6 +26,7 @@ func TestMain(m *testing.M) {
 	if dir, ok := fakeherdr.Role(os.Args[0]); ok {
 		os.Exit(fakeherdr.Main(dir, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
+	crash.Main(plays()...)
 	os.Exit(m.Run())
 }
 
@@ -87,7 +91,8 @@ func (f *field) root() string { return filepath.Join(f.dir, "state") }
 // A server is one process's view of the field.
 type server struct {
 	*Ledger
-	store *store.Store
+	store       *store.Store
+	controllers *controller.Controllers
 }
 
 // serve returns the operations of a process with these variables.
@@ -99,8 +104,10 @@ func serve(dir string, vars []string, d *disk.Disk, now func() time.Time) *serve
 	}
 	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), vars...)})
 	s := store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now})
+	getenv := func(name string) string { return env[name] }
+	c := controller.New(controller.Options{Getenv: getenv, Herdr: herdr, Store: s})
 	leases := lease.New(lease.Options{Herdr: herdr, Store: s})
-	return &server{New(Options{Store: s, Leases: leases}), s}
+	return &server{New(Options{Store: s, Controllers: c, Leases: leases, Git: git.New(os.Getenv)}), s, c}
 }
 
 // in returns the operations of a server in that pane.
