@@ -1174,7 +1174,9 @@ func TestMeshHandoffHangs(t *testing.T) {
 		other := d.open("w1:p1")
 		other.patience = time.Minute
 		other.refuses("LOCK_BUSY", "herdr_controller_resume", asking(""))
-		other.answers("herdr_controller_renew", d.l.showing("")) // in the next 10 s
+		for m := other.mesh("herdr_controller_renew", d.l.showing("")); m.IsError; m = other.mesh("herdr_controller_renew", d.l.showing("")) {
+			refusal(t, m, "LOCK_BUSY") // for 20 s in all
+		}
 		if took := time.Since(begun); took > 25*time.Second {
 			t.Errorf("it took %v", took)
 		}
