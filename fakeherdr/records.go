@@ -1,6 +1,9 @@
 package fakeherdr
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Herdr sorts its keys, so the fields of these structs are in that order.
 type (
@@ -166,7 +169,7 @@ func recordAgent(p *Pane) agentRecord {
 		AgentStatus:      p.Agent.Status,
 		Cwd:              p.Cwd,
 		Focused:          p.Focused,
-		ForegroundCwd:    p.Cwd,
+		ForegroundCwd:    cmp.Or(p.Front, p.Cwd),
 		InteractiveReady: p.Agent.Started && !p.Agent.LaunchPending,
 		LaunchPending:    p.Agent.LaunchPending,
 		Name:             p.Agent.Name,
@@ -185,7 +188,7 @@ func recordPane(p *Pane, detected bool) paneRecord {
 	r := paneRecord{
 		Cwd:           p.Cwd,
 		Focused:       p.Focused,
-		ForegroundCwd: p.Cwd,
+		ForegroundCwd: cmp.Or(p.Front, p.Cwd),
 		Label:         p.Label,
 		PaneID:        p.ID,
 		Revision:      p.Revision,

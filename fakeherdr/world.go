@@ -91,6 +91,7 @@ type Pane struct {
 	Aliases   []string // the ids before its moves to other workspaces, oldest first
 
 	Cwd      string
+	Front    string `json:",omitempty"` // folder of the program in front; empty: Cwd
 	Title    string // the window title; empty: the key is absent
 	Label    string
 	Rows     int

@@ -20,6 +20,9 @@ type Agent struct {
 	WorkspaceID string `json:"workspace_id"`
 	TerminalID  string `json:"terminal_id"`
 	Cwd         string `json:"cwd"`
+	// ForegroundCwd is the folder of the program in front, such as one that the
+	// agent runs. Older versions do not tell it.
+	ForegroundCwd string `json:"foreground_cwd"`
 
 	// Changes counts changes of the state, as the JSON value that it is. Older
 	// versions have none.

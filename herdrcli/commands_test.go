@@ -1,6 +1,7 @@
 package herdrcli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	s, c := newScene(t, Options{})
+	update(t, s, func(w *fakeherdr.World) { w.Pane("w1:p2").Front = "/elsewhere" })
 	w, err := s.World()
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +26,7 @@ func TestCommands(t *testing.T) {
 	lead, reviewer := w.Pane("w1:p1"), w.Pane("w1:p2")
 	record := func(p *fakeherdr.Pane) Agent {
 		return Agent{Name: p.Agent.Name, Kind: p.Agent.Kind, Status: p.Agent.Status, PaneID: p.ID, WorkspaceID: p.Workspace, TerminalID: p.Terminal,
-			Cwd: p.Cwd, Changes: Raw(strconv.Itoa(p.Agent.StateChangeSeq)), Cursor: int64(p.Agent.StateChangeSeq)}
+			Cwd: p.Cwd, ForegroundCwd: cmp.Or(p.Front, p.Cwd), Changes: Raw(strconv.Itoa(p.Agent.StateChangeSeq)), Cursor: int64(p.Agent.StateChangeSeq)}
 	}
 	ctx := t.Context()
 
