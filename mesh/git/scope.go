@@ -49,7 +49,7 @@ func scopes(root string, list []string) ([]string, error) {
 	}
 	clean := make([]string, 0, len(list))
 	for _, s := range list {
-		c, err := scope(s)
+		c, err := Scope(s)
 		if err == nil {
 			err = plain(root, c)
 		}
@@ -62,9 +62,9 @@ func scopes(root string, list []string) ([]string, error) {
 	return slices.Compact(clean), nil
 }
 
-// scope reads one scope: a path from the worktree's root, of a file or folder
-// that need not exist.
-func scope(s string) (string, error) {
+// Scope reads one scope, a path from the worktree's root of a file or folder that
+// need not exist, and returns it cleaned. Nothing is looked at. Code: SCOPE_INVALID.
+func Scope(s string) (string, error) {
 	refuse := func(rule string) (string, error) {
 		return "", invalid("a scope %s", rule).With("scope", s)
 	}

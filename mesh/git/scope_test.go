@@ -273,14 +273,14 @@ func FuzzScope(f *testing.F) {
 		f.Add(s, "a/b")
 	}
 	f.Fuzz(func(t *testing.T, s, other string) {
-		c, err := scope(s)
+		c, err := Scope(s)
 		if err != nil {
 			if fault.Code(err) != "SCOPE_INVALID" {
 				t.Errorf("%q: %v", s, err)
 			}
 			return
 		}
-		if again, err := scope(c); again != c || err != nil {
+		if again, err := Scope(c); again != c || err != nil {
 			t.Errorf("%q is %q, and that is %q, %v", s, c, again, err)
 		}
 		if len(c) > len(s) || c == "." || !filepath.IsLocal(c) || path.Join("/r", c) != "/r/"+c || path.Join("/r", s) != "/r/"+c {
@@ -289,7 +289,7 @@ func FuzzScope(f *testing.F) {
 		if !Overlap(c, c, false) {
 			t.Errorf("%q does not overlap itself", c)
 		}
-		if o, err := scope(other); err == nil {
+		if o, err := Scope(other); err == nil {
 			plain, folded := Overlap(c, o, false), Overlap(c, o, true)
 			if plain != Overlap(o, c, false) || folded != Overlap(o, c, true) || plain && !folded ||
 				plain != (c == o || strings.HasPrefix(c, o+"/") || strings.HasPrefix(o, c+"/")) {
