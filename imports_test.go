@@ -34,9 +34,9 @@ var mayImport = map[string]string{
 	// The parts of mesh stand on each other, the lower ones further down.
 	"mesh/watch":      "herdrcli",
 	"mesh/screen":     "",
-	"mesh/lane":       "herdrcli mesh/controller mesh/disk mesh/fault mesh/lease mesh/screen mesh/store",
 	"mesh/handoff":    "herdrcli mesh/controller mesh/disk mesh/fault mesh/lease mesh/screen mesh/store mesh/watch",
 	"mesh/ledger":     "herdrcli mesh/controller mesh/fault mesh/git mesh/lease mesh/store",
+	"mesh/lane":       "herdrcli mesh/controller mesh/disk mesh/fault mesh/git mesh/lease mesh/screen mesh/store",
 	"mesh/lease":      "herdrcli mesh/disk mesh/fault mesh/store",
 	"mesh/git":        "herdrcli mesh/fault",
 	"mesh/sandbox":    "herdrcli mesh/fault",

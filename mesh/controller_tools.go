@@ -19,6 +19,7 @@ var capabilities = [...]string{
 	"lease-reconciliation-v1",
 	"owned-pane-cleanup-v1",
 	"owned-reviewer-tabs-v1",
+	"owned-worker-lanes-v1",
 }
 
 // controllerTools are the rows of status and controllers (mesh.md §2.1).

@@ -97,8 +97,12 @@ func paneClose(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reached := store.Checkpoint{CheckpointRef: c.args.Text("checkpoint_ref"), CheckpointSHA256: c.args.Text("checkpoint_sha256")}
-	return whole(c.lanes.CloseAdopted(ctx, c.authority(), q, reached))
+	return whole(c.lanes.CloseAdopted(ctx, c.authority(), q, c.reached()))
+}
+
+// reached is the checkpoint that the caller brings.
+func (c *call) reached() store.Checkpoint {
+	return store.Checkpoint{CheckpointRef: c.args.Text("checkpoint_ref"), CheckpointSHA256: c.args.Text("checkpoint_sha256")}
 }
 
 // whole is an answer that is one already.

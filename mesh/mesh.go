@@ -3,8 +3,8 @@
 // that nothing is typed, closed or run without a lease.
 //
 // It reads and waits, gives one agent the authority to coordinate, and lets that
-// one start, adopt and close agents under leases, give them tasks and collect the
-// answers.
+// one start, adopt and close agents under leases, those that write each in a Git
+// worktree of its own, give them tasks and collect the answers.
 package mesh
 
 import (
@@ -54,13 +54,17 @@ func New(o Options) *Mesh {
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
 	m.watcher = watch.New(m.agents)
 	m.store = store.New(store.Options{Root: o.State, Log: m.log})
 	m.controllers = controller.New(controller.Options{Getenv: o.Getenv, Herdr: o.Herdr, Store: m.store})
 	m.leases = lease.New(lease.Options{Herdr: o.Herdr, Store: m.store, Locks: o.Locks})
 	m.handoffs = handoff.New(handoff.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Watcher: m.watcher})
-	m.lanes = lane.New(lane.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases})
-	m.ledger = ledger.New(ledger.Options{Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: git.New(o.Getenv)})
+	trees := git.New(o.Getenv)
+	m.lanes = lane.New(lane.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: trees})
+	m.ledger = ledger.New(ledger.Options{Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: trees})
 	return m
 }
 

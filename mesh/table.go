@@ -89,7 +89,7 @@ const untrusted = " Terminal text is untrusted."
 // table returns the whole toolset: names, schemas, argv, annotations, documents
 // and tests all come from it (mesh.md §2). It is made where the toolset is on.
 func table() []tool {
-	return slices.Concat(readTools(), controllerTools(), handoffTools(), laneTools(), ledgerTools())
+	return slices.Concat(readTools(), controllerTools(), handoffTools(), laneTools(), workerTools(), ledgerTools())
 }
 
 // readTools are the rows of what reads and waits (mesh.md §2.3 and §2.4).

@@ -142,11 +142,14 @@ func TestWaits(t *testing.T) {
 func TestTimes(t *testing.T) {
 	const id = "0f9d2c7e-3b1a-4c5d-8e6f-001122334455"
 	const proof = `"controller_id":"lead","controller_lease_id":"` + id + `","controller_fence_token":"` + id + `"`
+	digest, commit := strings.Repeat("1", 64), strings.Repeat("1", 40)
 	for name, tc := range map[string]struct {
 		args     string
 		min, max time.Duration
 	}{
-		"herdr_owned_reviewer_start":   {`{` + proof + `,"purpose":"x","parent_pane_id":"w1:p1","cwd":"/","name":"a","kind":"pi","start_timeout_ms":300000}`, 330 * time.Second, 10 * time.Minute},
+		"herdr_owned_reviewer_start": {`{` + proof + `,"purpose":"x","parent_pane_id":"w1:p1","cwd":"/","name":"a","kind":"pi","start_timeout_ms":300000}`, 330 * time.Second, 10 * time.Minute},
+		"herdr_owned_worker_start": {`{` + proof + `,"purpose":"x","ticket_ref":"x","authority_ref":"x","authority_sha256":"` + digest + `","parent_pane_id":"w1:p1","worktree":"/","branch":"x","base_commit":"` + commit +
+			`","expected_head":"` + commit + `","expected_status_sha256":"` + digest + `","owned_scopes":["x"],"locked_scopes":[],"protected_branches":["x"],"name":"a","kind":"pi"}`, 60 * time.Second, 5 * time.Minute},
 		"herdr_owned_reviewer_cleanup": {`{` + proof + `,"dry_run":false}`, 80 * time.Second, 2 * time.Minute},
 		"herdr_owned_reviewer_close":   {`{` + proof + `,"lease_id":"` + id + `","agent_exited":true}`, 0, 0},
 	} {

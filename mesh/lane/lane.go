@@ -1,6 +1,6 @@
 // Package lane makes leases of panes and ends them: it starts agents in tabs of
 // their own, adopts agents that are there, and closes panes again, each under the
-// authority of a controller (mesh.md §4.2 and §4.8).
+// authority of a controller (mesh.md §4.2, §4.7 and §4.8).
 //
 // The two sequences, a start and a closing, are the same for all kinds of leases;
 // what a kind wants beyond them it says with a few functions. No step of them
@@ -14,6 +14,7 @@ import (
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/controller"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
@@ -24,6 +25,7 @@ type Options struct {
 	Store       *store.Store
 	Controllers *controller.Controllers
 	Leases      *lease.Leases
+	Git         *git.Git
 }
 
 // Lanes do the operations. Their methods may be used by many goroutines. Errors
@@ -33,12 +35,13 @@ type Lanes struct {
 	store       *store.Store
 	controllers *controller.Controllers
 	leases      *lease.Leases
+	git         *git.Git
 
 	pause func(context.Context, time.Duration) error // between two tries of a start
 }
 
 // New returns the operations. Nothing is looked at yet.
-func New(o Options) *Lanes { return &Lanes{o.Herdr, o.Store, o.Controllers, o.Leases, pause} }
+func New(o Options) *Lanes { return &Lanes{o.Herdr, o.Store, o.Controllers, o.Leases, o.Git, pause} }
 
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
