@@ -4,9 +4,13 @@ package lane
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,6 +21,7 @@ import (
 	"herdr-link/mesh/crash"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
@@ -43,7 +48,7 @@ const (
 
 // quickHerdr writes a Herdr that is quick: its panes are files, "-" stands for
 // nothing. The lead is in w1:p0, another agent in w1:p1, and a new tab has the
-// next number.
+// next number, or with QUICK_MANY one of its own.
 func quickHerdr(t *testing.T, dir string) {
 	t.Helper()
 	text := fmt.Sprintf(`#!/bin/sh
@@ -55,8 +60,8 @@ if [ -n "$QUICK_NTH" ] && [ "$(wc -l < "$d/calls")" -eq "$QUICK_NTH" ]; then
 	[ "$QUICK_MODE" = refuse ] && no server_not_running
 	hit=1
 fi
-look() { [ -e "$d/panes/$1" ] || no pane_not_found; read -r name kind seq < "$d/panes/$1"; n=${1#w1:p}; }
-agent() { printf '{"name":"%%s","agent":"%%s","agent_status":"idle","pane_id":"%%s","terminal_id":"term_%%s","cwd":"%%s","state_change_seq":%%s}' "$name" "$kind" "$1" "$n" "$d" "$seq"; }
+look() { [ -e "$d/panes/$1" ] || no pane_not_found; read -r name kind seq dir < "$d/panes/$1"; n=${1#w1:p}; }
+agent() { printf '{"name":"%%s","agent":"%%s","agent_status":"idle","pane_id":"%%s","terminal_id":"term_%%s","cwd":"%%s","state_change_seq":%%s}' "$name" "$kind" "$1" "$n" "${dir:-$d}" "$seq"; }
 case "$1 $2" in
 "status --json") echo '{"client":{"version":"0.8.0","protocol":20},"server":{"running":true,"socket":"/quick.sock"}}' ;;
 "pane get")
@@ -73,16 +78,17 @@ case "$1 $2" in
 	read -r label < "$d/tabs/$3"
 	printf '{"result":{"type":"tab_info","tab":{"tab_id":"%%s","label":"%%s"}}}\n' "$3" "$label" ;;
 "tab create")
-	n=2
+	n=${QUICK_MANY:+$$}
+	n=${n:-2}
 	while [ -e "$d/tabs/w1:t$n" ]; do n=$((n + 1)); done
 	echo "$8" > "$d/tabs/w1:t$n"
-	echo '- - 0' > "$d/panes/w1:p$n"
+	echo "- - 0 $6" > "$d/panes/w1:p$n"
 	[ -n "$hit" ] && end
 	printf '{"result":{"type":"tab_created","tab":{"tab_id":"w1:t%%s","label":"%%s"},"root_pane":{"pane_id":"w1:p%%s","terminal_id":"term_%%s","tab_id":"w1:t%%s","workspace_id":"w1"}}}\n' "$n" "$8" "$n" "$n" "$n" ;;
 "agent start")
 	look "$7"
 	name=$3 kind=$5 seq=7
-	echo "$name $kind $seq" > "$d/panes/$7"
+	echo "$name $kind $seq $dir" > "$d/panes/$7"
 	[ -n "$hit" ] && end
 	printf '{"result":{"type":"agent_started","agent":%%s}}\n' "$(agent "$7")" ;;
 "agent get")
@@ -130,7 +136,8 @@ func quickEnv(dir string) []string {
 type sequence struct {
 	name   string
 	pane   string                                                 // that it is about
-	closes bool                                                   // that pane
+	ends   string                                                 // the state of the lease when it is done
+	tree   bool                                                   // there is a worktree
 	before func(*testing.T, server, controller.Authority, string) // what there is already
 	run    func(context.Context, server, controller.Authority, string) (any, error)
 }
@@ -139,30 +146,121 @@ func quickReviewer(dir string) Reviewer {
 	return Reviewer{Purpose: "review", ParentPaneID: "w1:p0", Cwd: dir, Name: "critic", Kind: "codex", Timeout: 5 * time.Second}
 }
 
+// quickRepo makes a repository with linked worktrees, each on a branch of its name.
+func quickRepo(t *testing.T, dir, main string, trees ...string) {
+	t.Helper()
+	run := func(dir string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1",
+			"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x@example.com", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@example.com"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not here")
+	}
+	run(dir, "init", "-q", "-b", "main", main)
+	main = filepath.Join(dir, main)
+	run(main, "commit", "-q", "--allow-empty", "-m", "x")
+	for _, name := range trees {
+		run(main, "worktree", "add", "-q", "-b", name, filepath.Join(dir, name))
+		must(t, os.WriteFile(filepath.Join(dir, name, "new"), []byte(name), 0o600))
+	}
+}
+
+// facts are those of a worktree as it is now, on the branch of its name.
+func facts(ctx context.Context, s server, tree string) (f git.Facts, err error) {
+	opened, err := s.git.Open(ctx, tree)
+	if err != nil {
+		return f, err
+	}
+	f = git.Facts{Branch: filepath.Base(tree), Protected: []string{"main"}}
+	if f.Head, err = opened.Head(ctx); err != nil {
+		return f, err
+	}
+	f.Base = f.Head
+	f.StatusSHA256, err = opened.StatusDigest(ctx)
+	return f, err
+}
+
+func quickWorker(ctx context.Context, s server, tree string) (Worker, error) {
+	f, err := facts(ctx, s, tree)
+	return Worker{Purpose: "mend", TicketRef: "T-1", AuthorityRef: "A-1", AuthoritySHA256: sum, ParentPaneID: "w1:p0", Worktree: tree, Expected: f,
+		Owned: []string{"src"}, Locked: []string{"docs"}, Name: "critic", Kind: "codex", Timeout: 5 * time.Second}, err
+}
+
+func startWorker(ctx context.Context, s server, by controller.Authority, dir string) (any, error) {
+	q, err := quickWorker(ctx, s, filepath.Join(dir, "lane"))
+	if err != nil {
+		return nil, err
+	}
+	return s.StartWorker(ctx, by, q)
+}
+
+// snapshot is a digest of all files below some folders of dir: names, modes, times
+// and contents.
+func snapshot(t *testing.T, dir string, folders ...string) string {
+	t.Helper()
+	h := sha256.New()
+	for _, folder := range folders {
+		must(t, filepath.WalkDir(filepath.Join(dir, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(h, path, info.Mode(), info.ModTime().UnixNano())
+			if !info.Mode().IsRegular() {
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			fmt.Fprintln(h, len(text))
+			h.Write(text)
+			return err
+		}))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 func quickAdoption(dir string) Adoption {
 	return Adoption{Purpose: "help", AuthorityRef: "T-2", AuthoritySHA256: sum, Target: "helper", PaneID: "w1:p1", Name: "helper", Kind: "pi", Cwd: dir, Cursor: 2}
 }
 
 // only returns the one lease that there is, or nil.
-func only(s server) (store.Leased, error) {
-	reviewers, err := store.List[store.Reviewer](s.store, 0, nil)
+func only(s server) (r store.Leased, err error) {
+	all, err := leases[store.Reviewer](s, nil, nil)
+	all, err = leases[store.Writer](s, all, err)
+	all, err = leases[store.Adopted](s, all, err)
+	switch {
+	case err != nil || len(all) == 0:
+		return nil, err
+	case len(all) > 1:
+		return nil, fmt.Errorf("%d leases", len(all))
+	}
+	return all[0], nil
+}
+
+// leases adds those of one kind.
+func leases[T any, R interface {
+	*T
+	store.Leased
+}](s server, all []store.Leased, err error) ([]store.Leased, error) {
 	if err != nil {
 		return nil, err
 	}
-	adopted, err := store.List[store.Adopted](s.store, 0, nil)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(reviewers.Invalid)+len(adopted.Invalid) > 0:
-		return nil, fmt.Errorf("invalid: %v %v", reviewers.Invalid, adopted.Invalid)
-	case len(reviewers.Records)+len(adopted.Records) > 1:
-		return nil, fmt.Errorf("%d leases", len(reviewers.Records)+len(adopted.Records))
-	case len(reviewers.Records) == 1:
-		return reviewers.Records[0], nil
-	case len(adopted.Records) == 1:
-		return adopted.Records[0], nil
+	l, err := store.List[T, R](s.store, 0, nil)
+	if err == nil && len(l.Invalid) > 0 {
+		err = fmt.Errorf("invalid: %v", l.Invalid)
 	}
-	return nil, nil
+	for _, r := range l.Records {
+		all = append(all, r)
+	}
+	return all, err
 }
 
 // shut closes the one lease's pane.
@@ -172,8 +270,15 @@ func shut(ctx context.Context, s server, by controller.Authority, q Close) (any,
 		return nil, err
 	}
 	q.LeaseID, q.Lines = r.Base().LeaseID, 10
-	if r.Type() == "reviewer" {
+	switch r.Type() {
+	case "reviewer":
 		return s.CloseReviewer(ctx, by, q)
+	case "writer":
+		f, err := facts(ctx, s, r.Dir())
+		if err != nil {
+			return nil, err
+		}
+		return s.ReleaseWorker(ctx, by, Release{q, f.Head, f.StatusSHA256, store.Checkpoint{CheckpointRef: "C-1", CheckpointSHA256: sum}})
 	}
 	return s.CloseAdopted(ctx, by, q, store.Checkpoint{CheckpointRef: "C-1", CheckpointSHA256: sum})
 }
@@ -205,10 +310,12 @@ func sequences() []sequence {
 		}
 	}
 	return []sequence{
-		{"start", "w1:p2", false, nil, start},
-		{"close", "w1:p2", true, done(start), closing(7)},
-		{"adopt", "w1:p1", false, nil, adopt},
-		{"close adopted", "w1:p1", true, done(adopt), closing(2)},
+		{"start", "w1:p2", store.Active, false, nil, start},
+		{"close", "w1:p2", store.Closed, false, done(start), closing(7)},
+		{"adopt", "w1:p1", store.Active, false, nil, adopt},
+		{"close adopted", "w1:p1", store.Closed, false, done(adopt), closing(2)},
+		{"start worker", "w1:p2", store.Active, true, nil, startWorker},
+		{"release worker", "w1:p2", store.Released, true, done(startWorker), closing(7)},
 	}
 }
 
@@ -221,6 +328,10 @@ func (q sequence) prepare(t *testing.T, dir string) []string {
 	r, err := s.controllers.Acquire(t.Context(), controller.Request{ControllerID: "lead", AuthorityRef: "T-1", AuthoritySHA256: sum, TTL: 1800 * time.Second})
 	must(t, err)
 	env = append(env, credVariable+"="+strings.Join([]string{r.ControllerID, r.LeaseID, r.FenceToken}, " "))
+	if q.tree {
+		quickRepo(t, dir, "main", "lane")
+		must(t, os.WriteFile(filepath.Join(dir, "bytes"), []byte(snapshot(t, dir, "main", "lane")), 0o600))
+	}
 	if q.before != nil {
 		q.before(t, s, authority(s, env), dir)
 	}
@@ -277,18 +388,24 @@ func (q sequence) check(t *testing.T, dir string, env []string, done bool) {
 		state = r.Base().State
 	}
 
+	closes := q.ends != store.Active
+
 	// Nobody's pane is gone (I2), and one that was made is under a lease (I11).
 	for _, pane := range []string{"w1:p0", "w1:p1"} {
-		if !there(pane) && (pane != q.pane || !q.closes) {
+		if !there(pane) && (pane != q.pane || !closes) {
 			t.Errorf("%s was closed, which nobody wanted", pane)
 		}
 	}
-	if there(q.pane) && (r == nil && q.name == "start" || r != nil && lease.Terminal(r)) {
+	if there(q.pane) && (r == nil && strings.HasPrefix(q.name, "start") || r != nil && lease.Terminal(r)) {
 		t.Errorf("the pane is there, and its lease is %q", state)
 	}
-	want := map[bool]string{true: store.Closed, false: store.Active}[q.closes]
-	if done && (state != want || there(q.pane) == q.closes) {
+	if done && (state != q.ends || there(q.pane) == closes) {
 		t.Errorf("it was done, and the lease is %q", state)
+	}
+	if q.tree {
+		if before, err := os.ReadFile(filepath.Join(dir, "bytes")); err != nil || string(before) != snapshot(t, dir, "main", "lane") {
+			t.Errorf("a byte of the worktree or of its repository was changed: %v", err)
+		}
 	}
 	q.receipts(t, s, state)
 	q.goOn(t, s, authority(s, env), dir, r, there)
@@ -304,9 +421,10 @@ func (q sequence) receipts(t *testing.T, s server, state string) {
 	if (len(list.Records) > 0) != (q.before != nil) || len(list.Invalid) > 0 {
 		t.Errorf("receipts: %+v", list)
 	}
+	closed := state == store.Closed || state == store.Released
 	for _, p := range list.Records {
 		reserved, abandoned := p.State == store.Reserved, p.State == store.Failed && p.Failure == "abandoned"
-		if !reserved && !abandoned || reserved && state == store.Closed || abandoned && state == store.Active {
+		if !reserved && !abandoned || reserved && closed || abandoned && state == store.Active {
 			t.Errorf("the lease is %s, and its receipt %s", state, p.State)
 		}
 	}
@@ -317,6 +435,14 @@ func (q sequence) goOn(t *testing.T, s server, by controller.Authority, dir stri
 	t.Helper()
 	if r != nil && !lease.Terminal(r) {
 		b := r.Base()
+		if q.tree { // nobody else gets what it has (I9, I11)
+			other, err := quickWorker(t.Context(), s, r.Dir())
+			must(t, err)
+			other.Name = "other"
+			if _, err := s.StartWorker(t.Context(), by, other); fault.Code(err) != "LANE_RETAINED" {
+				t.Errorf("the lease is %s, and another one: %v", b.State, err)
+			}
+		}
 		_, err := shut(t.Context(), s, by, Close{Cursor: map[string]int64{"w1:p1": 2, "w1:p2": 7}[q.pane], Abandon: true})
 		if fault.Code(err) == "AGENT_NOT_FOUND" {
 			_, err = shut(t.Context(), s, by, Close{Exited: true, Abandon: true})
@@ -328,7 +454,7 @@ func (q sequence) goOn(t *testing.T, s server, by controller.Authority, dir stri
 		case b.PaneID == "" && (b.State == store.Provisioning || b.State == store.Orphaned):
 			// Reconciling finds the tab by its label, or that there is none. An agent
 			// is started only where the lease knows.
-			if text, _ := os.ReadFile(filepath.Join(dir, "panes", q.pane)); len(text) > 0 && string(text) != "- - 0\n" {
+			if text, _ := os.ReadFile(filepath.Join(dir, "panes", q.pane)); len(text) > 0 && !strings.HasPrefix(string(text), "- ") {
 				t.Errorf("an agent runs, and the lease does not know where: %s", text)
 			}
 			if text, _ := os.ReadFile(filepath.Join(dir, "tabs", "w1:t2")); len(text) > 0 && strings.TrimSpace(string(text)) != r.Made().TabLabel {
@@ -341,8 +467,12 @@ func (q sequence) goOn(t *testing.T, s server, by controller.Authority, dir stri
 			t.Fatalf("the lease is %s, and closing it: %v", b.State, err)
 		}
 	}
-	if !q.closes && there("w1:p1") { // what it had is free again
-		if _, err := q.run(t.Context(), s, by, dir); err != nil {
+	begin := q.run // what it had is free again
+	if q.tree {
+		begin = startWorker
+	}
+	if (q.ends == store.Active || q.tree) && there("w1:p1") {
+		if _, err := begin(t.Context(), s, by, dir); err != nil {
 			t.Errorf("again: %v", err)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"herdr-link/mesh/crash"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 		os.Exit(fakeherdr.Main(dir, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
 	crash.Main(plays()...)
+	if dir := os.Getenv(manyOf); dir != "" {
+		os.Exit(work(dir))
+	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // most tests wait for processes
 	os.Exit(m.Run())
@@ -160,7 +164,9 @@ func serve(dir string, vars []string, d *disk.Disk, now func() time.Time, log *s
 	records := store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now})
 	c := controller.New(controller.Options{Getenv: func(name string) string { return env[name] }, Herdr: herdr, Store: records})
 	leases := lease.New(lease.Options{Herdr: herdr, Store: records, Locks: herdrcli.NewLocks(filepath.Join(dir, "home"))})
-	return server{New(Options{Herdr: herdr, Store: records, Controllers: c, Leases: leases}), c}
+	return server{New(Options{Herdr: herdr, Store: records, Controllers: c, Leases: leases, Git: git.New(func(name string) string {
+		return map[string]string{"PATH": os.Getenv("PATH"), "HOME": dir}[name]
+	})}), c}
 }
 
 func (s server) acquire(t *testing.T, id string) controller.Authority {
