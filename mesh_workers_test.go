@@ -286,12 +286,19 @@ func TestMeshWorker(t *testing.T) {
 	b.refuses("HEAD_MISMATCH", "herdr_owned_worker_release", old).differs(t, head, newHead)
 	r.write(tree, "src/c.txt", "new\n")
 	b.refuses("STATUS_DIGEST_MISMATCH", "herdr_owned_worker_release", b.releasing(r, w, some{"expected_status_sha256": oldStatus})).differs(t, oldStatus, r.status(tree))
+	wrong := some{"expected_head": r.base} // what the agent does, is told first
 	setStatus(t, b.scene, w.PaneID, fakeherdr.Blocked)
-	b.refuses("AGENT_BLOCKED", "herdr_owned_worker_release", b.releasing(r, w, nil))
+	b.refuses("AGENT_BLOCKED", "herdr_owned_worker_release", b.releasing(r, w, wrong))
 	setStatus(t, b.scene, w.PaneID, fakeherdr.Working)
-	b.refuses("AGENT_NOT_SETTLED", "herdr_owned_worker_release", b.releasing(r, w, nil))
+	b.refuses("AGENT_NOT_SETTLED", "herdr_owned_worker_release", b.releasing(r, w, wrong))
 	setStatus(t, b.scene, w.PaneID, fakeherdr.Done)
-	b.refuses("CURSOR_MISMATCH", "herdr_owned_worker_release", b.releasing(r, w, some{"expected_state_change_seq": 1}))
+	m := b.refuses("CURSOR_MISMATCH", "herdr_owned_worker_release", b.releasing(r, w, some{"expected_head": r.base, "expected_state_change_seq": 1}))
+	if string(m.fault.Details["expected"]) != "1" || string(m.fault.Details["current"]) != fmt.Sprint(b.cursor(w.PaneID)) {
+		t.Errorf("%s", m.StructuredContent)
+	}
+	change(t, b.scene, func(world *fakeherdr.World) { world.Pane(w.PaneID).Agent.Name = "other" })
+	b.refuses("LEASE_IDENTITY_CHANGED", "herdr_owned_worker_release", b.releasing(r, w, wrong))
+	change(t, b.scene, func(world *fakeherdr.World) { world.Pane(w.PaneID).Agent.Name = "lane" })
 	if b.run("pane close") > 0 || b.run("agent read") > 0 || len(b.writers(`{"state":"active"}`)) != 1 {
 		t.Error("a refused release has done something")
 	}
@@ -299,7 +306,7 @@ func TestMeshWorker(t *testing.T) {
 	change(t, b.scene, func(world *fakeherdr.World) { world.Pane(w.PaneID).Text = []string{"", "\x1b[32mall green\x1b[0m"} })
 	args = b.releasing(r, w, some{"expected_head": strings.ToUpper(newHead)})
 	before = r.bytes()
-	m := b.answers("herdr_owned_worker_release", args)
+	m = b.answers("herdr_owned_worker_release", args)
 	if r.bytes() != before {
 		t.Error("the release has changed something")
 	}
@@ -311,7 +318,10 @@ func TestMeshWorker(t *testing.T) {
 	if len(m.Content) != 2 || strings.TrimSpace(m.Content[1].Text) != "all green" || strings.Contains(m.text(), "green") {
 		t.Errorf("%q", m.Content)
 	}
-	b.refuses("LEASE_WRONG_STATE", "herdr_owned_worker_release", args)
+	m = b.refuses("LEASE_WRONG_STATE", "herdr_owned_worker_release", b.releasing(r, w, some{"agent_exited": true, "expected_head": r.base}))
+	if m.says(t, "state") != "released" {
+		t.Errorf("%s", m.StructuredContent)
+	}
 	b.refuses("LEASE_NOT_FOUND", "herdr_owned_worker_release", b.releasing(r, writer{laned: laned{LeaseID: b.cred.LeaseID}, Worktree: tree}, some{"agent_exited": true}))
 	again := b.worker(r, "lane", nil) // all that it had is free
 	if all := b.writers(`{"controller_id":"lead"}`); len(all) != 2 || all[0].LeaseID != again.LeaseID || all[1].LeaseID != w.LeaseID {
@@ -657,31 +667,44 @@ func TestMeshWorkerRelease(t *testing.T) {
 	// The lane is not where it was.
 	args := b.releasing(r, w, nil)
 	away := r.tree("away")
-	for name, instead := range map[string]func(){
-		"gone":               func() {},
-		"a link":             func() { r.link(away, lane) },
-		"another repository": func() { os.Rename(newRepo(t, "lane").home, lane+"-2"); os.Symlink(lane+"-2", lane) },
-	} {
-		if err := os.Rename(lane, away); err != nil {
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, instead := range []func(){
+		func() {}, // it is gone
+		func() { r.link(away, lane) },
+		func() { // one of another repository
+			far := newRepo(t)
+			far.git(far.main, "worktree", "add", "-q", "-b", "lane", lane)
+		},
+	} {
+		rename(lane, away)
 		instead()
 		b.refuses("WORKTREE_MOVED", "herdr_owned_worker_release", args)
-		os.RemoveAll(lane)
-		if err := os.Rename(away, lane); err != nil {
-			t.Fatal(name, err)
+		if err := os.RemoveAll(lane); err != nil {
+			t.Fatal(err)
 		}
+		rename(away, lane)
 	}
-	b.refuses("BASE_NOT_ANCESTOR", "herdr_owned_worker_release", func() string {
-		b.put("writer-leases", w.LeaseID, func(m map[string]any) { m["baseCommit"] = strings.Repeat("1", 40) })
-		return args
-	}())
-	b.put("writer-leases", w.LeaseID, func(m map[string]any) { m["baseCommit"] = r.base })
-	b.put("writer-leases", w.LeaseID, func(m map[string]any) { m["herdrSocket"] = "/another.sock" })
-	b.refuses("LEASE_OTHER_SESSION", "herdr_owned_worker_release", args)
-	b.put("writer-leases", w.LeaseID, func(m map[string]any) { m["herdrSocket"], m["controllerId"] = nil, "boss"; delete(m, "herdrSocket") })
-	b.refuses("LEASE_OTHER_CONTROLLER", "herdr_owned_worker_release", args)
-	b.put("writer-leases", w.LeaseID, func(m map[string]any) { m["controllerId"] = "lead" })
+	for field, tc := range map[string]struct {
+		value any
+		code  string
+	}{
+		"baseCommit":        {strings.Repeat("1", 40), "BASE_NOT_ANCESTOR"},
+		"protectedBranches": {[]string{"lane"}, "BRANCH_PROTECTED"},
+		"branch":            {"main", "BRANCH_MISMATCH"},
+		"terminalId":        {"term_0", "AGENT_NOT_FOUND"},
+		"controllerId":      {"boss", "LEASE_OTHER_CONTROLLER"},
+		"herdrSocket":       {"/another.sock", "LEASE_OTHER_SESSION"},
+	} {
+		var was any
+		b.put("writer-leases", w.LeaseID, func(m map[string]any) { was, m[field] = m[field], tc.value })
+		b.refuses(tc.code, "herdr_owned_worker_release", args)
+		b.put("writer-leases", w.LeaseID, func(m map[string]any) { m[field] = was })
+	}
 
 	// Herdr refuses to close the pane; then it does, but nobody writes that down.
 	change(t, b.scene, func(w *fakeherdr.World) {
@@ -707,11 +730,9 @@ func TestMeshWorkerRelease(t *testing.T) {
 	b.shell(w.PaneID, false)
 	b.refuses("AGENT_NOT_FOUND", "herdr_owned_worker_release", b.releasing(r, w, some{"expected_state_change_seq": 1}))
 	b.refuses("HEAD_MISMATCH", "herdr_owned_worker_release", b.releasing(r, w, some{"agent_exited": true, "expected_head": r.base}))
-	before := r.bytes()
 	if gone := written(t, b.answers("herdr_owned_worker_release", b.releasing(r, w, some{"agent_exited": true}))); gone.State != "released" || b.world().Pane(w.PaneID) != nil || r.status(lane) != gone.GitStatusSHA256 {
 		t.Errorf("%+v", gone)
 	}
-	_ = before
 
 	w = b.worker(r, "lane", nil) // the pane is gone, and its end was not written down
 	b.put("writer-leases", w.LeaseID, func(m map[string]any) { m["state"] = "releasing" })
