@@ -698,13 +698,18 @@ func TestMeshWorkerRelease(t *testing.T) {
 		"branch":            {"main", "BRANCH_MISMATCH"},
 		"terminalId":        {"term_0", "AGENT_NOT_FOUND"},
 		"controllerId":      {"boss", "LEASE_OTHER_CONTROLLER"},
-		"herdrSocket":       {"/another.sock", "LEASE_OTHER_SESSION"},
 	} {
 		var was any
 		b.put("writer-leases", w.LeaseID, func(m map[string]any) { was, m[field] = m[field], tc.value })
 		b.refuses(tc.code, "herdr_owned_worker_release", args)
 		b.put("writer-leases", w.LeaseID, func(m map[string]any) { m[field] = was })
 	}
+
+	b.put("writer-leases", w.LeaseID, func(m map[string]any) { m["terminalId"], m["herdrSocket"] = "term_0", "/another.sock" })
+	b.refuses("LEASE_OTHER_SESSION", "herdr_owned_worker_release", args)
+	b.put("writer-leases", w.LeaseID, func(m map[string]any) {
+		m["terminalId"], m["herdrSocket"] = w.TerminalID, filepath.Join(b.scene.Dir(), "herdr.sock")
+	})
 
 	// Herdr refuses to close the pane; then it does, but nobody writes that down.
 	change(t, b.scene, func(w *fakeherdr.World) {
