@@ -41,7 +41,7 @@ func (s *Session) modern(ctx context.Context, req *jsonrpc.Request, p *params) (
 		return l, nil
 	case "tools/call":
 		// To its tools a stateless request is one of an active session.
-		return s.call(ctx, req, p, &Session{active: true}, Modern)
+		return s.call(ctx, req, p, &Session{active: true, behind: s.behind}, Modern)
 	}
 	return nil, unknownMethod(req)
 }

@@ -13,8 +13,9 @@ import (
 func Versions() []string { return []string{v20241105, v20250326, v20250618, Latest, Modern} }
 
 // CallOne calls a tool outside any connection, as in a session that is active.
-// arguments may be empty. An error means that there is no such tool or that
-// the arguments are no JSON; anything else is the tool's to say.
+// arguments may be empty. It returns when what goes on behind the call is over,
+// too. An error means that there is no such tool or that the arguments are no
+// JSON; anything else is the tool's to say.
 func CallOne(ctx context.Context, tools []Tool, name string, arguments []byte) (*Result, error) {
 	i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name })
 	if i < 0 {
@@ -27,10 +28,12 @@ func CallOne(ctx context.Context, tools []Tool, name string, arguments []byte) (
 	if problem != "" {
 		return tools[i].refuse(problem), nil
 	}
-	call := tools[i].Begin(&Session{active: true}, args)
+	session := &Session{active: true, behind: &behind{ctx: ctx}}
+	call := tools[i].Begin(session, args)
 	if call.Run == nil {
 		return call.Result, nil
 	}
+	defer session.behind.all.Wait()
 	ctx, stop := context.WithTimeout(ctx, call.limit())
 	defer stop()
 	return call.Run(ctx), nil

@@ -69,7 +69,13 @@ type Session struct {
 	active  bool
 	owed    atomic.Bool
 	relist  chan struct{} // closed by the next tools/list; nil if nobody waits
-	behind  sync.WaitGroup
+	behind  *behind
+}
+
+// behind is what goes on when the call that began it has been answered.
+type behind struct {
+	ctx context.Context // ends with the input, or with the process
+	all sync.WaitGroup
 }
 
 // Serve answers one client until r ends (nil), ctx ends or w fails (that
@@ -77,7 +83,8 @@ type Session struct {
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	session := &Session{server: s, ctx: ctx, active: !s.changes()}
+	life, end := context.WithCancelCause(ctx)
+	session := &Session{server: s, ctx: ctx, active: !s.changes(), behind: &behind{ctx: life}}
 	session.conn = jsonrpc.NewConn(session.handle)
 	session.conn.Batches = func() bool { return session.version == v20250326 }
 	go func() {
@@ -85,6 +92,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		case <-ctx.Done():
 			return
 		case <-session.conn.Ended():
+			end(ErrEnded)
 		}
 		select { // no call takes longer, but an answer may find no reader
 		case <-ctx.Done():
@@ -93,8 +101,9 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		}
 	}()
 	err := session.conn.Serve(ctx, r, w)
+	end(ErrEnded) // if nothing else has ended it
 	stop()
-	session.behind.Wait() // it may have a child to end
+	session.behind.all.Wait() // it may have a child to end
 	return err
 }
 
@@ -120,6 +129,14 @@ func (s *Session) Owe() { s.owed.Store(true) }
 
 // Settle reports whether that is still owed, and takes it on.
 func (s *Session) Settle() bool { return s.owed.Swap(false) }
+
+// Behind has something done that may go on when the call which asks for it has
+// been answered. Its context ends with the input, because of [ErrEnded], or with
+// the process; nothing of it is left when Serve returns. A call may use it until
+// it has its result.
+func (s *Session) Behind(do func(ctx context.Context)) {
+	s.behind.all.Go(func() { do(s.behind.ctx) })
+}
 
 // handle is the connection's jsonrpc.Handler.
 func (s *Session) handle(ctx context.Context, req *jsonrpc.Request) (any, error) {
@@ -196,7 +213,7 @@ func (s *Session) initialize(p *params) (any, error) {
 		s.version = v
 	}
 	if s.server.Initialized != nil {
-		s.behind.Go(func() { s.server.Initialized(s.ctx) })
+		s.behind.all.Go(func() { s.server.Initialized(s.ctx) })
 	}
 	name := info{Name: s.server.Name, Version: s.server.Version}
 	if s.version >= v20250618 {
