@@ -87,6 +87,15 @@ func ancestors(ctx context.Context, look view, pid int) (chain []int, known bool
 	return chain, true
 }
 
+// Self returns this process, or nil if the system does not tell enough of it.
+func Self(ctx context.Context) *Process {
+	p, known := look(ctx, os.Getpid())
+	if boot := Boot(); known && boot != "" && p.start != "" {
+		return &Process{PID: os.Getpid(), BootID: boot, StartTicks: p.start}
+	}
+	return nil
+}
+
 // Gone reports whether the process has surely ended. What cannot be found out
 // counts as alive.
 func (p *Process) Gone(ctx context.Context) bool { return p.gone(ctx, look, Boot(), Exists) }

@@ -95,3 +95,11 @@ func TestCallerOfHerdr(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestSelf(t *testing.T) {
+	t.Parallel()
+	p := Self(t.Context())
+	if p == nil || p.PID != os.Getpid() || p.BootID != Boot() || p.StartTicks != Start(os.Getpid()) || p.StartTicks == "" || p.Gone(t.Context()) {
+		t.Errorf("%+v", p)
+	}
+}

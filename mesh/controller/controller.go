@@ -102,15 +102,15 @@ func (c *Controllers) Terminal(ctx context.Context) (Terminal, error) {
 	case p.TerminalID == "":
 		return Terminal{}, fault.New("HERDR_BAD_OUTPUT", "herdr pane get did not tell the pane's terminal")
 	}
-	socket, err := c.session(ctx)
+	socket, err := c.Session(ctx)
 	if err != nil {
 		return Terminal{}, err
 	}
 	return Terminal{p.TerminalID, p.ID, socket}, nil
 }
 
-// session returns the socket of the server, which is asked for once.
-func (c *Controllers) session(ctx context.Context) (string, error) {
+// Session returns the socket of the Herdr server, which is asked for once.
+func (c *Controllers) Session(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	socket := c.socket
 	c.mu.Unlock()

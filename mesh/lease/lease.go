@@ -195,7 +195,7 @@ func (l *Leases) Verifying(ctx context.Context, x *store.Section, id string) err
 	for _, r := range runs {
 		switch {
 		case r.WriterLeaseID != id:
-		case r.Owner == nil || !r.Owner.Gone(ctx):
+		case !r.Abandoned(ctx, l.store.Now()):
 			return fault.New("VERIFY_RUNNING", "a verification of this worker is running: wait for its end")
 		default:
 			r.Interrupt(l.store.Now())

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -427,6 +428,22 @@ func (r *Run) check(c *rules) {
 	if p := r.Owner; p != nil {
 		c.is(p.PID > 0 && p.BootID != "" && p.StartTicks != "", "owner")
 	}
+}
+
+// longest is more than all commands of a run may take together.
+const longest = 24 * time.Hour
+
+// Abandoned reports whether a run that is not over has surely lost its process.
+// The older bridge did not note which that was; of its runs only the time tells.
+func (r *Run) Abandoned(ctx context.Context, now time.Time) bool {
+	if r.State != Running {
+		return false
+	}
+	if r.Owner != nil {
+		return r.Owner.Gone(ctx)
+	}
+	started, err := Time(r.StartedAt)
+	return err == nil && now.Sub(started) > longest
 }
 
 // Interrupt ends a run whose process is gone.

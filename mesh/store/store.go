@@ -74,6 +74,13 @@ func (s *Store) dir() (string, error) {
 	return s.resolved, disk.Folder(s.resolved)
 }
 
+// Root is the folder that all stores are in, without links and checked. It is
+// there once something has been written. Codes: STATE_INSECURE, STATE_IO.
+func (s *Store) Root() (string, error) {
+	root, err := s.dir()
+	return root, disk.Fault(err)
+}
+
 // folder returns a store's folder, checked.
 func (s *Store) folder(name string) (string, error) {
 	root, err := s.dir()

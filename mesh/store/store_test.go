@@ -749,3 +749,29 @@ func TestSteps(t *testing.T) {
 		}
 	}
 }
+
+// A run belongs to a process. What the older bridge left is known by its age.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	self := attest.Self(t.Context())
+	if self == nil {
+		t.Skip("this system does not tell when a process was started")
+	}
+	other := *self
+	other.StartTicks += "1"
+	for name, test := range map[string]struct {
+		run  Run
+		want bool
+	}{
+		"of this process":     {Run{State: Running, Owner: self, StartedAt: Stamp(now.Add(-48 * time.Hour))}, false},
+		"of a process before": {Run{State: Running, Owner: &other, StartedAt: Stamp(now)}, true},
+		"over":                {Run{State: "passed", Owner: &other, StartedAt: Stamp(now)}, false},
+		"of nobody, young":    {Run{State: Running, StartedAt: Stamp(now.Add(-23 * time.Hour))}, false},
+		"of nobody, old":      {Run{State: Running, StartedAt: Stamp(now.Add(-25 * time.Hour))}, true},
+	} {
+		if got := test.run.Abandoned(t.Context(), now); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
