@@ -126,6 +126,12 @@ func lstat(path string) (mode fs.FileMode, target string, err error) {
 
 func root() bool { return os.Geteuid() == 0 }
 
+// Check reports what Run would refuse the step for: VERIFY_UNAVAILABLE.
+func (s *Step) Check() error {
+	_, err := s.mounts(lstat)
+	return err
+}
+
 // A Result is how a command ended.
 type Result struct {
 	Exit     *int // nil: it was killed
