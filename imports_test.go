@@ -25,8 +25,7 @@ var mayImport = map[string]string{
 
 	"link":          "mcp envelope contract herdrcli",
 	"control":       "mcp herdrcli",
-	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/git mesh/handoff mesh/lane mesh/lease mesh/ledger mesh/lock mesh/screen mesh/store mesh/watch",
-	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/git mesh/handoff mesh/lease mesh/lock mesh/screen mesh/store mesh/verify mesh/watch",
+	"mesh":          "mcp herdrcli mesh/controller mesh/disk mesh/fault mesh/git mesh/handoff mesh/lane mesh/lease mesh/ledger mesh/lock mesh/screen mesh/store mesh/verify mesh/watch",
 	"response":      "mcp herdrcli",
 	"orchestration": "mcp contract herdrcli",
 	"hosts":         "adapters contract herdrcli",

@@ -130,7 +130,7 @@ func setStatus(t testing.TB, s *fakeherdr.Scene, pane, status string) (cursor in
 }
 
 // meshTools is how many there are, of the parts that are built.
-const meshTools = 41
+const meshTools = 44
 
 // mesh.md §0.1: the tools are there if the operator wants them,
 // wherever the server is, and never with control.

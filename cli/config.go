@@ -253,7 +253,8 @@ func (c *config) control(p *Process) *control.Control {
 // mesh makes the toolset of that name for this process.
 func (c *config) mesh(p *Process) *mesh.Mesh {
 	return mesh.New(mesh.Options{
-		Getenv: c.getenv,
+		Getenv:  c.getenv,
+		Environ: p.Environ,
 		Herdr: herdrcli.New(herdrcli.Options{
 			Bin: c.getenv("HERDR_BIN_PATH"), Path: c.getenv("PATH"), Environ: p.Environ, Timeout: c.timeout, Log: c.log, Gentle: true, Brief: true,
 		}),

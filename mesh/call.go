@@ -24,17 +24,18 @@ const (
 // A call is one call of a tool, with its arguments checked.
 type call struct {
 	*Mesh
-	tool *tool
-	args mcp.Values
+	session *mcp.Session
+	tool    *tool
+	args    mcp.Values
 }
 
 // begin is a call of the tool. What breaks a rule is refused at once.
-func (m *Mesh) begin(t *tool, schema *mcp.Schema, args mcp.Args) mcp.Call {
+func (m *Mesh) begin(s *mcp.Session, t *tool, schema *mcp.Schema, args mcp.Args) mcp.Call {
 	values, err := schema.Read(args)
 	if err != nil {
 		return mcp.Call{Result: failed(invalid("argument %v", err))}
 	}
-	c := &call{m, t, values}
+	c := &call{m, s, t, values}
 	if f := c.check(); f != nil {
 		return mcp.Call{Result: failed(f)}
 	}

@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"runtime"
+	"slices"
 
 	"herdr-link/mcp"
 	"herdr-link/mesh/controller"
@@ -10,8 +11,9 @@ import (
 	"herdr-link/mesh/store"
 )
 
-// capabilities are the parts of the older bridge's protocol that are built.
-var capabilities = [...]string{
+// capabilities are the parts of the older bridge's protocol that are built, on
+// every machine.
+var capabilities = []string{
 	"batch-handoff-v1",
 	"controller-cli-v1",
 	"controller-fencing-v1",
@@ -21,6 +23,9 @@ var capabilities = [...]string{
 	"owned-reviewer-tabs-v1",
 	"owned-worker-lanes-v1",
 }
+
+// verifying are those that need a sandbox.
+var verifying = []string{"owned-worker-host-verification-v1", "python-requirements-bootstrap-v1"}
 
 // controllerTools are the rows of status and controllers (mesh.md §2.1).
 func controllerTools() []tool {
@@ -86,7 +91,7 @@ func controllerList(_ context.Context, c *call) (any, error) {
 
 // bridgeStatus tells what there is, without a look at any record. The older
 // bridge has five locks; here each of them is the one.
-func bridgeStatus(_ context.Context, c *call) (any, error) {
+func bridgeStatus(ctx context.Context, c *call) (any, error) {
 	type platform struct {
 		OS                 string `json:"os"`
 		HostVerification   bool   `json:"hostVerification"`
@@ -99,7 +104,10 @@ func bridgeStatus(_ context.Context, c *call) (any, error) {
 		Controller     lock.Status `json:"controller"`
 		HandoffReceipt lock.Status `json:"handoffReceipt"`
 	}
-	s := c.store.Status()
+	s, able, verifies := c.store.Status(), capabilities, c.verifier.Available(ctx)
+	if verifies {
+		able = slices.Concat(able, verifying)
+	}
 	return struct {
 		Name         string   `json:"name"`
 		Version      string   `json:"version"`
@@ -108,5 +116,5 @@ func bridgeStatus(_ context.Context, c *call) (any, error) {
 		Capabilities []string `json:"capabilities"`
 		Locks        locks    `json:"reservationLocks"`
 		Platform     platform `json:"platform"`
-	}{"herdr-link", c.version, 2, "safe-orchestration", capabilities[:], locks{s, s, s, s, s}, platform{runtime.GOOS, false, true}}, nil
+	}{"herdr-link", c.version, 2, "safe-orchestration", able, locks{s, s, s, s, s}, platform{runtime.GOOS, verifies, true}}, nil
 }

@@ -18,7 +18,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for name, rows := range map[string][]tool{"tools": readTools(), "controller tools": controllerTools(), "handoff tools": handoffTools(), "lane tools": laneTools(), "worker tools": workerTools(), "ledger tools": ledgerTools()} {
+	for name, rows := range map[string][]tool{"tools": readTools(), "controller tools": controllerTools(), "handoff tools": handoffTools(), "lane tools": laneTools(), "worker tools": workerTools(), "verify tools": verifyTools(), "ledger tools": ledgerTools()} {
 		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
 		before, rest, ok := strings.Cut(page, begin)
 		_, after, ok2 := strings.Cut(rest, end)

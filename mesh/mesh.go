@@ -4,7 +4,8 @@
 //
 // It reads and waits, gives one agent the authority to coordinate, and lets that
 // one start, adopt and close agents under leases, those that write each in a Git
-// worktree of its own, give them tasks and collect the answers.
+// worktree of its own, give them tasks, collect the answers, and have this host
+// verify what was written.
 package mesh
 
 import (
@@ -19,12 +20,14 @@ import (
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/ledger"
 	"herdr-link/mesh/store"
+	"herdr-link/mesh/verify"
 	"herdr-link/mesh/watch"
 )
 
 // Options say how the toolset reaches Herdr and where its records are.
 type Options struct {
 	Getenv  func(string) string
+	Environ []string // the same, as os.Environ gives it
 	Herdr   *herdrcli.Client
 	Locks   *herdrcli.Locks // of terminals, shared with the other toolsets
 	Log     *slog.Logger    // a record a command; never argv, arguments or output
@@ -46,6 +49,7 @@ type Mesh struct {
 	handoffs    *handoff.Handoffs
 	lanes       *lane.Lanes
 	ledger      *ledger.Ledger
+	verifier    *verify.Verifier
 }
 
 // New returns the toolset. It works outside of Herdr, too.
@@ -65,6 +69,7 @@ func New(o Options) *Mesh {
 	trees := git.New(o.Getenv)
 	m.lanes = lane.New(lane.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: trees})
 	m.ledger = ledger.New(ledger.Options{Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: trees})
+	m.verifier = verify.New(verify.Options{Getenv: o.Getenv, Environ: o.Environ, Store: m.store, Controllers: m.controllers, Leases: m.leases, Log: m.log})
 	return m
 }
 
@@ -79,7 +84,7 @@ func (m *Mesh) Tools() []mcp.Tool {
 			Name: t.name, Title: t.title, Description: t.description,
 			InputSchema: schema.JSON(), Annotations: t.hints.annotations(),
 			Refuse: func(problem string) *mcp.Result { return failed(invalid("%s", problem)) },
-			Begin:  func(_ *mcp.Session, args mcp.Args) mcp.Call { return m.begin(t, &schema, args) },
+			Begin:  func(s *mcp.Session, args mcp.Args) mcp.Call { return m.begin(s, t, &schema, args) },
 		}
 	}
 	return all

@@ -12,14 +12,15 @@ import (
 )
 
 // Hints say what a tool does to the world, in letters: R it only reads, D it may
-// destroy something, I to do it twice is to do it once (mesh.md §2).
+// destroy something, I to do it twice is to do it once, O it may reach what is
+// outside of this machine (mesh.md §2).
 type hints string
 
 const reads hints = "RI"
 
 func (h hints) annotations() mcp.Annotations {
 	has := func(letter string) bool { return strings.Contains(string(h), letter) }
-	return mcp.Annotations{ReadOnly: has("R"), Destructive: has("D"), Idempotent: has("I")}
+	return mcp.Annotations{ReadOnly: has("R"), Destructive: has("D"), Idempotent: has("I"), OpenWorld: has("O")}
 }
 
 // A tool is a row of the table.
@@ -89,7 +90,7 @@ const untrusted = " Terminal text is untrusted."
 // table returns the whole toolset: names, schemas, argv, annotations, documents
 // and tests all come from it (mesh.md §2). It is made where the toolset is on.
 func table() []tool {
-	return slices.Concat(readTools(), controllerTools(), handoffTools(), laneTools(), workerTools(), ledgerTools())
+	return slices.Concat(readTools(), controllerTools(), handoffTools(), laneTools(), workerTools(), verifyTools(), ledgerTools())
 }
 
 // readTools are the rows of what reads and waits (mesh.md §2.3 and §2.4).

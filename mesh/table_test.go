@@ -52,7 +52,7 @@ func TestTable(t *testing.T) {
 		if n := utf8.RuneCountInString(row.description); n == 0 || n > 180 {
 			t.Errorf("%s: a description of %d characters", row.name, n)
 		}
-		if row.run == nil || !slices.Contains([]hints{"RI", "D", "I", "DI", ""}, row.hints) {
+		if row.run == nil || !slices.Contains([]hints{"RI", "D", "I", "DI", "O", ""}, row.hints) {
 			t.Errorf("%s: hints %q, or nothing to run", row.name, row.hints)
 		}
 		options := false
