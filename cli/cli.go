@@ -249,6 +249,7 @@ Environment:
   AGENT_CONTROL_CONTROLLER_ID   agent-control: the id of the controller whose agent runs it
   HERDR_MESH_STATE_DIR          mesh: where its records are (default .local/state/herdr-mesh of the home folder)
   HERDR_LINK_MESH_UNPROVEN_CALLER=1  mesh: a server that cannot be proved to run in its pane may have authority
+  HERDR_LINK_VERIFY_NODE        mesh: the version of node on the PATH of a verification (default 22.22.2)
   HERDR_LINK_CALLER_ROLE  as --caller-role
   HERDR_LINK_TIMEOUT      time of each Herdr call, such as 5s (default 10s)
   HERDR_LINK_LOG          a file for JSON lines about each call, never with a message's text

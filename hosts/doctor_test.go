@@ -17,7 +17,7 @@ func TestExamine(t *testing.T) {
 	const (
 		claude  = `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "args": [], "env": {}}}`
 		mcpJSON = `{"mcpServers": {"herdr_link": {"command": "herdr-link", "args": [], "env": {}}}}`
-		codex   = "[mcp_servers.herdr_link]\ncommand = \"PROGRAM\"\nargs = [\"--eager\"]\nenv_vars = [\"HERDR_ENV\", \"HERDR_BIN_PATH\", \"HERDR_PANE_ID\", \"HERDR_SOCKET_PATH\", \"HERDR_SESSION\", \"HERDR_LINK_OFF\", \"HERDR_LINK_EAGER\", \"HERDR_LINK_ERA\", \"HERDR_LINK_TOOLSETS\", \"HERDR_LINK_TIMEOUT\", \"HERDR_LINK_LOG\", \"HERDR_LINK_CLI_TIMEOUT_MS\", \"DSH_HERDR_CLI_TIMEOUT_MS\", \"HERDR_LINK_PREVIEW_REQUIRED\", \"DSH_HERDR_PREVIEW_REQUIRED\", \"HERDR_LINK_AGENT_ARGS\", \"HERDR_MESH_STATE_DIR\", \"HERDR_LINK_MESH_UNPROVEN_CALLER\", \"HERDR_LINK_CALLER_ROLE\", \"SHEPHERD_MODE\", \"CLAUDE_CONFIG_DIR\", \"CODEX_HOME\", \"XDG_DATA_HOME\"]\n"
+		codex   = "[mcp_servers.herdr_link]\ncommand = \"PROGRAM\"\nargs = [\"--eager\"]\nenv_vars = [\"HERDR_ENV\", \"HERDR_BIN_PATH\", \"HERDR_PANE_ID\", \"HERDR_SOCKET_PATH\", \"HERDR_SESSION\", \"HERDR_LINK_OFF\", \"HERDR_LINK_EAGER\", \"HERDR_LINK_ERA\", \"HERDR_LINK_TOOLSETS\", \"HERDR_LINK_TIMEOUT\", \"HERDR_LINK_LOG\", \"HERDR_LINK_CLI_TIMEOUT_MS\", \"DSH_HERDR_CLI_TIMEOUT_MS\", \"HERDR_LINK_PREVIEW_REQUIRED\", \"DSH_HERDR_PREVIEW_REQUIRED\", \"HERDR_LINK_AGENT_ARGS\", \"HERDR_MESH_STATE_DIR\", \"HERDR_LINK_MESH_UNPROVEN_CALLER\", \"HERDR_LINK_VERIFY_NODE\", \"HERDR_LINK_CALLER_ROLE\", \"SHEPHERD_MODE\", \"CLAUDE_CONFIG_DIR\", \"CODEX_HOME\", \"XDG_DATA_HOME\"]\n"
 		gemini  = `{"mcpServers": {"herdr_link": {"command": "PROGRAM", "args": []}}`
 		adapter = "ADAPTER"
 	)

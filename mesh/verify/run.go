@@ -202,7 +202,10 @@ func (r *run) command(ctx context.Context, step sandbox.Step, limit time.Duratio
 		return nil, preflight("CONTROLLER_TTL_TOO_SHORT")
 	}
 	result, err := r.sandbox.Run(ctx, &step, most, argv...)
-	attrs := []slog.Attr{slog.String("code", fault.Code(err))}
+	var attrs []slog.Attr
+	if err != nil {
+		attrs = append(attrs, slog.String("code", fault.Code(err)))
+	}
 	if result != nil {
 		r.record.Command, r.record.ExitCode = argv, result.Exit
 		r.record.StdoutSHA256, r.record.StderrSHA256 = result.Stdout.SHA256, result.Stderr.SHA256
