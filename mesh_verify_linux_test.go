@@ -568,7 +568,10 @@ func TestMeshVerifyVoid(t *testing.T) {
 	c.lease = c.answers("herdr_controller_resume", asking("")).lease(t)
 	ends(id, "resumed", "FENCE_LOST")
 	without(t, c.state, fence, c.lease.FenceToken)
-	c.lease = c.answers("herdr_controller_renew", c.lease.showing(`,"ttl_seconds":60`)).lease(t)
+	text, err := os.ReadFile(filepath.Join(c.state, "writer-leases", c.writer+".json"))
+	if err != nil || !strings.Contains(string(text), `"paneId": "`+c.pane+`"`) {
+		t.Errorf("the lease does not know where its agent is now: %v, %s", err, text)
+	}
 }
 
 const (

@@ -366,6 +366,38 @@ func TestFinishAgain(t *testing.T) {
 	eventually(t, "its end", func() bool { return p.only(t, v).State == passed })
 }
 
+// A record that was written although that failed does not bar the worker for the
+// life of this process.
+func TestWrittenAllTheSame(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, t.TempDir())
+	var linked, failed atomic.Bool
+	v := p.verifier(&disk.Disk{Before: func(op, path string) error {
+		if op == disk.OpLink && strings.Contains(path, "verification-runs") {
+			linked.Store(true)
+		}
+		if op == disk.OpSync && linked.Load() && filepath.Base(path) == "verification-runs" && !failed.Swap(true) {
+			return errors.New("the disk is no more")
+		}
+		return nil
+	}}, nil)
+	cred := p.acquire(t, v, 900*time.Second)
+	q, err := p.request(t.Context(), v)
+	must(t, err)
+	l := newLife(t)
+	verify := func() (*Answer, error) { return v.Verify(t.Context(), "lead", v.controllers.By(cred), q, l.behind) }
+	if _, err := verify(); fault.Code(err) != "STATE_IO" {
+		t.Fatal(err)
+	}
+	l.wait.Wait()
+	if r := p.only(t, v); r.FailureCode != "INTERRUPTED" {
+		t.Errorf("%+v", r.Run)
+	}
+	if a, err := verify(); err != nil || a.Record.State != passed {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // What is kept of output is the last eight runs'.
 func TestTails(t *testing.T) {
 	t.Parallel()
