@@ -99,10 +99,7 @@ func prepare(t testing.TB, dir string) *place {
 	must(t, err)
 	p := &place{dir, getenv(dir)}
 	tree := filepath.Join(dir, "lane")
-	agent := func(n int, cwd string) string {
-		return fmt.Sprintf(`{"name":"a%d","agent":"pi","agent_status":"idle","pane_id":"w1:p%d","terminal_id":"term_%d","cwd":"%s","state_change_seq":1}`, n, n, n, cwd)
-	}
-	write(t, filepath.Join(dir, "agents"), `{"result":{"type":"agent_list","agents":[`+agent(0, dir)+","+agent(1, tree)+"]}}\n")
+	p.agents(t, 1)
 	write(t, filepath.Join(dir, "herdr"), fmt.Sprintf(`#!/bin/sh
 case "$1 $2" in
 "pane get") printf '{"result":{"type":"pane_info","pane":{"pane_id":"%%s","terminal_id":"term_%%s"}}}\n' "$3" "${3#w1:p}" ;;
@@ -126,6 +123,15 @@ esac
 
 func (p *place) gate(t testing.TB, name, script string) {
 	write(t, filepath.Join(p.dir, "home/.local/bin/gates", name), script+"\n")
+}
+
+// agents are the controller's and the worker, with that cursor.
+func (p *place) agents(t testing.TB, cursor int) {
+	t.Helper()
+	agent := func(n int, cwd string) string {
+		return fmt.Sprintf(`{"name":"a%d","agent":"pi","agent_status":"idle","pane_id":"w1:p%d","terminal_id":"term_%d","cwd":"%s","state_change_seq":%d}`, n, n, n, cwd, cursor)
+	}
+	write(t, filepath.Join(p.dir, "agents"), `{"result":{"type":"agent_list","agents":[`+agent(0, p.dir)+","+agent(1, p.tree())+"]}}\n")
 }
 
 func (p *place) tree() string { return filepath.Join(p.dir, "lane") }
@@ -395,6 +401,28 @@ func TestWrittenAllTheSame(t *testing.T) {
 	}
 	if a, err := verify(); err != nil || a.Record.State != passed {
 		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A worker that did something after its worktree was read is not verified.
+func TestMovesMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, t.TempDir())
+	var move atomic.Bool
+	v := p.verifier(&disk.Disk{Before: func(op, _ string) error {
+		if op == disk.OpOpen && move.Load() { // the store lock
+			p.agents(t, 2)
+		}
+		return nil
+	}}, nil)
+	cred := p.acquire(t, v, 900*time.Second)
+	q, err := p.request(t.Context(), v)
+	must(t, err)
+	move.Store(true)
+	_, err = v.Verify(t.Context(), "lead", v.controllers.By(cred), q, newLife(t).behind)
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Code != "CURSOR_MOVED" || f.Details["expected"] != int64(1) || f.Details["current"] != int64(2) || !f.Retryable {
+		t.Errorf("%+v", err)
 	}
 }
 
