@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -168,32 +169,43 @@ func quickRepo(t *testing.T, dir, main string, trees ...string) {
 	for _, name := range trees {
 		run(main, "worktree", "add", "-q", "-b", name, filepath.Join(dir, name))
 		must(t, os.WriteFile(filepath.Join(dir, name, "new"), []byte(name), 0o600))
+		look(t, plainGit(dir), filepath.Join(dir, name))
 	}
 }
 
-// facts are those of a worktree as it is now, on the branch of its name.
-func facts(ctx context.Context, s server, tree string) (f git.Facts, err error) {
-	opened, err := s.git.Open(ctx, tree)
-	if err != nil {
-		return f, err
-	}
-	f = git.Facts{Branch: filepath.Base(tree), Protected: []string{"main"}}
-	if f.Head, err = opened.Head(ctx); err != nil {
-		return f, err
-	}
+// look writes down the facts of a worktree, which stay as they are, on the branch
+// of its name.
+func look(t *testing.T, g *git.Git, tree string) {
+	t.Helper()
+	opened, err := g.Open(t.Context(), tree)
+	must(t, err)
+	f := git.Facts{Branch: filepath.Base(tree), Protected: []string{"main"}}
+	f.Head, err = opened.Head(t.Context())
+	must(t, err)
 	f.Base = f.Head
-	f.StatusSHA256, err = opened.StatusDigest(ctx)
+	f.StatusSHA256, err = opened.StatusDigest(t.Context())
+	must(t, err)
+	text, err := json.Marshal(f)
+	must(t, err)
+	must(t, os.WriteFile(tree+".facts", text, 0o600))
+}
+
+func facts(tree string) (f git.Facts, err error) {
+	text, err := os.ReadFile(tree + ".facts")
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+	}
 	return f, err
 }
 
-func quickWorker(ctx context.Context, s server, tree string) (Worker, error) {
-	f, err := facts(ctx, s, tree)
+func quickWorker(tree string) (Worker, error) {
+	f, err := facts(tree)
 	return Worker{Purpose: "mend", TicketRef: "T-1", AuthorityRef: "A-1", AuthoritySHA256: sum, ParentPaneID: "w1:p0", Worktree: tree, Expected: f,
 		Owned: []string{"src"}, Locked: []string{"docs"}, Name: "critic", Kind: "codex", Timeout: 5 * time.Second}, err
 }
 
 func startWorker(ctx context.Context, s server, by controller.Authority, dir string) (any, error) {
-	q, err := quickWorker(ctx, s, filepath.Join(dir, "lane"))
+	q, err := quickWorker(filepath.Join(dir, "lane"))
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +286,7 @@ func shut(ctx context.Context, s server, by controller.Authority, q Close) (any,
 	case "reviewer":
 		return s.CloseReviewer(ctx, by, q)
 	case "writer":
-		f, err := facts(ctx, s, r.Dir())
+		f, err := facts(r.Dir())
 		if err != nil {
 			return nil, err
 		}
@@ -436,7 +448,7 @@ func (q sequence) goOn(t *testing.T, s server, by controller.Authority, dir stri
 	if r != nil && !lease.Terminal(r) {
 		b := r.Base()
 		if q.tree { // nobody else gets what it has (I9, I11)
-			other, err := quickWorker(t.Context(), s, r.Dir())
+			other, err := quickWorker(r.Dir())
 			must(t, err)
 			other.Name = "other"
 			if _, err := s.StartWorker(t.Context(), by, other); fault.Code(err) != "LANE_RETAINED" {

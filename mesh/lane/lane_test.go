@@ -164,9 +164,12 @@ func serve(dir string, vars []string, d *disk.Disk, now func() time.Time, log *s
 	records := store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now})
 	c := controller.New(controller.Options{Getenv: func(name string) string { return env[name] }, Herdr: herdr, Store: records})
 	leases := lease.New(lease.Options{Herdr: herdr, Store: records, Locks: herdrcli.NewLocks(filepath.Join(dir, "home"))})
-	return server{New(Options{Herdr: herdr, Store: records, Controllers: c, Leases: leases, Git: git.New(func(name string) string {
-		return map[string]string{"PATH": os.Getenv("PATH"), "HOME": dir}[name]
-	})}), c}
+	return server{New(Options{Herdr: herdr, Store: records, Controllers: c, Leases: leases, Git: plainGit(dir)}), c}
+}
+
+// plainGit is the git on PATH, without a configuration of the user's.
+func plainGit(home string) *git.Git {
+	return git.New(func(name string) string { return map[string]string{"PATH": os.Getenv("PATH"), "HOME": home}[name] })
 }
 
 func (s server) acquire(t *testing.T, id string) controller.Authority {

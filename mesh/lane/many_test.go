@@ -133,7 +133,7 @@ func ours(s server, me string) []*store.Writer {
 
 func begin(ctx context.Context, s server, by controller.Authority, dir string) error {
 	repo := []string{"one", "one", "one", "two"}[rand.N(4)]
-	q, err := quickWorker(ctx, s, filepath.Join(dir, repo, manyTrees[repo][rand.N(len(manyTrees[repo]))]))
+	q, err := quickWorker(filepath.Join(dir, repo, manyTrees[repo][rand.N(len(manyTrees[repo]))]))
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func begin(ctx context.Context, s server, by controller.Authority, dir string) e
 }
 
 func release(ctx context.Context, s server, by controller.Authority, w *store.Writer) error {
-	f, err := facts(ctx, s, w.Worktree)
+	f, err := facts(w.Worktree)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func TestStartWorkerLate(t *testing.T) {
 	err = os.WriteFile(filepath.Join(bin, "git"), fmt.Appendf(nil, "#!/bin/sh\n%s \"$@\"\ncode=$?\necho \"$*\" >> %s/done\nexit $code\n", real, bin), 0o700)
 	syscall.ForkLock.RUnlock()
 	must(t, err)
-	q, err := quickWorker(t.Context(), s, lane)
+	q, err := quickWorker(lane)
 	must(t, err)
 	q.ParentPaneID = "w1:p1"
 	s.git = git.New(func(name string) string {
