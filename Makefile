@@ -6,6 +6,7 @@
 # make check    test, lint and probe: all that must hold before a commit
 # make bench    the measurements of docs/performance.md
 # make fuzz     every fuzz target, FUZZTIME each
+# make crash    kill and fail mesh at each step of each operation, those of its lock too
 # make vuln     known vulnerabilities (needs the Go vulnerability database)
 # make dist     archives, npm packages, SBOM and checksums for all platforms, into ./dist
 # make dist-test  that dist comes out the same elsewhere, byte for byte, and is complete
@@ -20,7 +21,7 @@ GOTEST  := $(if $(CC_HERE),CGO_ENABLED=1 go test -race,CGO_ENABLED=0 go test) -s
 FUZZTIME := 30s
 CROSSVET := CGO_ENABLED=0 go vet -trimpath ./... # compiles as dist does, which then need not
 
-.PHONY: all demo test lint vet staticcheck probe check bench fuzz vuln $(BINARY)
+.PHONY: all demo test lint vet staticcheck probe check bench fuzz crash vuln $(BINARY)
 all: $(BINARY)
 $(BINARY): # phony: go build knows best what is stale
 	@$(GOBUILD) -o $@ .
@@ -50,6 +51,8 @@ bench:
 fuzz:
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 		go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+crash:
+	CGO_ENABLED=0 go test -count=1 -run Crash $(addprefix ./mesh/,controller handoff lane ledger lock store verify) -every-step
 vuln:
 	$(TOOL) govulncheck ./...
 

@@ -518,6 +518,7 @@ func TestLockFileInsecure(t *testing.T) {
 
 func plays() []crash.Play {
 	return []crash.Play{{
+		Lock: true,
 		Name: "section",
 		Run: func(ctx context.Context, dir string, d *disk.Disk) (any, error) {
 			h, err := New(dir, d, slog.New(slog.DiscardHandler)).Acquire(ctx)
@@ -549,6 +550,7 @@ func plays() []crash.Play {
 			}
 		},
 	}, {
+		Lock: true,
 		Name: "unlock",
 		Run: func(_ context.Context, dir string, d *disk.Disk) (any, error) {
 			_, moved, err := New(dir, d, slog.New(slog.DiscardHandler)).Unlock(filepath.Join(dir, "quarantine"))
