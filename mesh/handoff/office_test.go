@@ -14,6 +14,7 @@ import (
 	"herdr-link/fakeherdr"
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/controller"
+	"herdr-link/mesh/crash"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	if dir, ok := fakeherdr.Role(os.Args[0]); ok {
 		os.Exit(fakeherdr.Main(dir, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
+	crash.Main(plays()...)
 	os.Exit(m.Run())
 }
 
