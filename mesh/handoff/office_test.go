@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 		os.Exit(fakeherdr.Main(dir, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
 	crash.Main(plays()...)
+	if dir := os.Getenv(workerOf); dir != "" {
+		os.Exit(work(dir))
+	}
 	os.Exit(m.Run())
 }
 
