@@ -238,7 +238,11 @@ func (i *item) replay(ctx context.Context, w Wait) {
 	agents, err := i.watch.Next(ctx)
 	if a := of(i.receipt, agents); err == nil && current(a) {
 		var text string
-		if text, a, err = i.look(ctx, a, w); err == nil && current(a) {
+		followed := false
+		if text, a, err = i.look(ctx, a, w); err == nil {
+			followed, err = i.followed()
+		}
+		if err == nil && current(a) && !followed {
 			i.complete(a, text, "first_seen")
 			return
 		}
@@ -248,4 +252,19 @@ func (i *item) replay(ctx context.Context, w Wait) {
 		return
 	}
 	i.fail("collection", fault.New("COLLECT_STALE", "the agent has gone on or changed since it was collected: its screen does not show that answer any more"))
+}
+
+// followed reports whether another task was sent to the agent after this one's
+// answer. A turn of a moment need not have moved the cursor.
+func (i *item) followed() (bool, error) {
+	l, err := store.List(i.store, 1, func(r *store.Receipt) bool {
+		return r.TargetLeaseID == i.receipt.TargetLeaseID && r.ReceiptID != i.receipt.ReceiptID && after(i.receipt, r)
+	})
+	return len(l.Records) > 0, err
+}
+
+// after reports whether a task of the same lease was sent, or may have been, after
+// the answer of the completed receipt r.
+func after(r, other *store.Receipt) bool {
+	return other.BeforeSeq >= r.SettledSeq && other.Failure != "delivery_failed"
 }
