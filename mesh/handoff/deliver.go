@@ -123,7 +123,8 @@ func (h *Handoffs) deliver(ctx context.Context, by controller.Authority, request
 	return b, nil
 }
 
-// admit makes an item of each request, if all may be sent (mesh.md §4.4, 1 to 4).
+// admit makes an item of each request, if all may be sent (mesh.md §4.4, 1 to 4),
+// and asks for the authority again before anything is written.
 func (b *batch) admit(x *store.Section, held *lease.Held, requests []Request) error {
 	c, err := b.by(x, b.at)
 	if err != nil {
@@ -142,6 +143,9 @@ func (b *batch) admit(x *store.Section, held *lease.Held, requests []Request) er
 		if found[n], err = ready(l, agents, held); err != nil {
 			return about(err, requests[n].Target)
 		}
+	}
+	if _, err := b.by(x, b.at); err != nil {
+		return err
 	}
 	for n, l := range leases {
 		a := found[n]
@@ -246,8 +250,7 @@ func about(err error, target string) error {
 }
 
 // reserve writes all receipts, or none that stands in anybody's way.
-func (b *batch) reserve(x *store.Section) error {
-	_, err := b.by(x, b.at)
+func (b *batch) reserve(x *store.Section) (err error) {
 	for n := 0; err == nil && n < len(b.items); n++ {
 		if err = x.Create(b.items[n].receipt); err != nil {
 			b.withdraw(x, b.items[:n+1])
@@ -395,8 +398,8 @@ func (i *item) commit(ctx context.Context, change func(*store.Receipt)) error {
 	if err != nil {
 		return err
 	}
-	if now.State != i.receipt.State {
-		i.receipt = now
+	before := i.receipt.State
+	if i.receipt = now; now.State != before {
 		return fault.New("RECEIPT_WRONG_STATE", "the receipt was changed meanwhile").With("state", now.State)
 	}
 	if err := x.Err(); err != nil {
