@@ -92,7 +92,7 @@ func TestBinarySize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if limit := int64(6 << 20); info.Size() > limit {
+	if limit := int64(13 << 19); info.Size() > limit {
 		t.Errorf("the binary has %d bytes, at most %d are promised", info.Size(), limit)
 	}
 }

@@ -467,7 +467,7 @@ func TestMeshRelayRefused(t *testing.T) {
 	run := map[string]any{
 		"version": 1, "runId": anyDigest, "controllerId": "lead", "controllerGeneration": 1, "writerLeaseId": leaseID("1"), "ticketRef": "T", "worktree": "/w",
 		"branch": "b", "baseCommit": anyDigest, "headCommit": anyDigest, "worktreeSha256": anyDigest, "bootstrapWeb": false, "state": "running",
-		"startedAt": "2026-01-02T03:04:05.678Z",
+		"startedAt": time.Now().UTC().Format(time.RFC3339),
 	}
 	runFile := filepath.Join(d.state, "verification-runs", anyDigest+".json")
 	for _, test := range []struct {

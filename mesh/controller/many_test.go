@@ -26,7 +26,7 @@ import (
 	"herdr-link/mesh/store"
 )
 
-var howLong = flag.Duration("many", 3*time.Second, "how long 16 processes work on the controllers in TestMany")
+var howLong = flag.Duration("many", 2*time.Second, "how long 16 processes work on the controllers in TestMany")
 
 const (
 	// workerOf and workerAs make this test binary one of those processes: in that

@@ -38,6 +38,9 @@ type Play struct {
 	// and of giving it back is tried, too. Otherwise the last of the one and the
 	// first of the other stand for all, unless the tests run with -every-step.
 	Lock bool
+	// Skip, if not nil, says whether a step need not be tried, since another play
+	// has one like it; before are the steps before it. With -every-step it is.
+	Skip func(before []string, op string) bool
 	// Check looks at what is left. Everything that ran in the process is over.
 	Check func(t *testing.T, end End)
 }
@@ -118,7 +121,7 @@ func die() {
 }
 
 // everyStep is for a longer run, now and then: make crash.
-var everyStep = flag.Bool("every-step", false, "try each step of the store lock in each play that crashes")
+var everyStep = flag.Bool("every-step", false, "try each step in each play, also those that others stand for")
 
 // ofLock reports whether a step is one of those of the store lock that another
 // one stands for.
@@ -144,7 +147,8 @@ func (p Play) Each(t *testing.T) {
 		t.Fatalf("the play has no steps: %q", whole.Ops)
 	}
 	for i, op := range whole.Ops {
-		if ofLock(op) && !p.Lock && !*everyStep {
+		skip := ofLock(op) && !p.Lock || p.Skip != nil && p.Skip(whole.Ops[:i], op)
+		if skip && !*everyStep {
 			continue
 		}
 		t.Run(fmt.Sprintf("%02d %s/killed", i+1, op), func(t *testing.T) {

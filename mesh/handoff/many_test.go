@@ -26,7 +26,7 @@ import (
 	"herdr-link/mesh/store"
 )
 
-var howLong = flag.Duration("many", 3*time.Second, "how long 16 processes give tasks to the same agents in TestMany")
+var howLong = flag.Duration("many", 2*time.Second, "how long 16 processes give tasks to the same agents in TestMany")
 
 const (
 	// workerOf, workerAs and workerCreds make this test binary one of those

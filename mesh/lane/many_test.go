@@ -27,7 +27,7 @@ import (
 	"herdr-link/mesh/store"
 )
 
-var howLong = flag.Duration("many", 4*time.Second, "how long 16 processes start and release writers in TestMany")
+var howLong = flag.Duration("many", 2*time.Second, "how long 16 processes start and release writers in TestMany")
 
 const (
 	// manyOf and manyAs make this test binary one of those processes: in that

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -136,7 +135,11 @@ func (s *Step) argv(look look, root bool, command []string) ([]string, error) {
 	return append(args, command...), nil
 }
 
-var version = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
+// isVersion reports whether s is three numbers with dots between them.
+func isVersion(s string) bool {
+	parts := strings.Split(s, ".")
+	return len(parts) == 3 && !slices.ContainsFunc(parts, func(p string) bool { return p == "" || strings.Trim(p, "0123456789") != "" })
+}
 
 // mounts are the step's own, or why it cannot have them.
 func (s *Step) mounts(look look) (mounts []mount, err error) {
@@ -163,7 +166,7 @@ func (s *Step) mounts(look look) (mounts []mount, err error) {
 	if strings.Contains(s.UserHome, ":") {
 		return nil, fault.New("VERIFY_UNAVAILABLE", "HOME has a colon, so that no PATH can name a folder in it")
 	}
-	if s.Node != "" && !version.MatchString(s.Node) {
+	if s.Node != "" && !isVersion(s.Node) {
 		return nil, fault.New("VERIFY_UNAVAILABLE", "HERDR_LINK_VERIFY_NODE is not a version such as %s", DefaultNode)
 	}
 	for _, m := range mounts {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -27,12 +26,13 @@ const (
 	inputsFolder = "gate-inputs"
 )
 
-var runID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+// isRun reports whether a name is the id of a run.
+func isRun(name string) bool { return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == "" }
 
 // MakeScratch makes the folders of a run, which must not be there yet. state is
 // there.
 func MakeScratch(state, run string) (*Scratch, error) {
-	if !runID.MatchString(run) {
+	if !isRun(run) {
 		return nil, fault.New("INTERNAL", "a run is not named by 64 hex digits")
 	}
 	for _, name := range []string{homesFolder, inputsFolder} {
@@ -52,7 +52,7 @@ func MakeScratch(state, run string) (*Scratch, error) {
 // RemoveScratch removes what there is of a run's folders, whatever a gate has made
 // of them. No process of the run may be left. It follows no symbolic link.
 func RemoveScratch(state, run string) error {
-	if !runID.MatchString(run) {
+	if !isRun(run) {
 		return fault.New("INTERNAL", "a run is not named by 64 hex digits")
 	}
 	var failed error
@@ -87,7 +87,7 @@ func Scratches(state string) ([]string, error) {
 			return nil, onDisk(err)
 		}
 		for _, e := range names {
-			if run, _, _ := strings.Cut(e.Name(), "."); runID.MatchString(run) {
+			if run, _, _ := strings.Cut(e.Name(), "."); isRun(run) {
 				runs[run] = true
 			}
 		}

@@ -3,12 +3,12 @@ package verify
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/store"
 )
 
 // checkLocks holds the paths of Python locks to mesh.md §6.3:
@@ -28,14 +28,62 @@ func checkLocks(paths []string) error {
 	return nil
 }
 
-// A package of a requirements.lock: its name, perhaps with extras, its version
-// and perhaps a marker. What follows are hashes alone.
-var (
-	requirement = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._, -]*\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*$`)
-	hashOption  = regexp.MustCompile(`^--hash=sha256:[0-9a-fA-F]{64}$`)
-	// A marker compares names and quoted words: nothing else, and no option.
-	marker = regexp.MustCompile(`^(?:[a-z_]+|'[A-Za-z0-9._ +*-]*'|"[A-Za-z0-9._ +*-]*"|[()]|[<>=!~]=?=?|\s)+$`)
+const (
+	digits  = "0123456789"
+	letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	alnum   = letters + digits
 )
+
+// begins reports whether s has nothing but characters of all, and one of first at
+// its beginning.
+func begins(s, first, all string) bool {
+	return s != "" && strings.ContainsRune(first, rune(s[0])) && strings.Trim(s, all) == ""
+}
+
+// isRequirement reports whether s is a package with its version, such as
+// name[extra]==1.0.
+func isRequirement(s string) bool {
+	name, version, ok := strings.Cut(s, "==")
+	if rest, extra := strings.CutSuffix(name, "]"); extra {
+		var extras string
+		if name, extras, ok = strings.Cut(rest, "["); !ok || strings.Trim(extras, alnum+"._, -") != "" {
+			return false
+		}
+	}
+	return ok && begins(name, alnum, alnum+"._-") && strings.ContainsRune(alnum, rune(name[len(name)-1])) && begins(version, alnum, alnum+".!+_-")
+}
+
+// isHash reports whether s is an option with a hash that pins.
+func isHash(s string) bool {
+	sum, ok := strings.CutPrefix(s, "--hash=sha256:")
+	return ok && store.IsDigest(sum)
+}
+
+// isMarker reports whether s compares names and quoted words, and has nothing
+// else, and no option.
+func isMarker(s string) bool {
+	if s == "" {
+		return false
+	}
+	for s != "" {
+		switch c := s[0]; {
+		case c == '\'' || c == '"':
+			word, rest, ok := strings.Cut(s[1:], s[:1])
+			if !ok || strings.Trim(word, alnum+"._ +*-") != "" {
+				return false
+			}
+			s = rest
+		case strings.IndexByte("<>=!~", c) >= 0:
+			s = strings.TrimPrefix(s[1:], "=")
+			s = strings.TrimPrefix(s, "=")
+		case strings.IndexByte("abcdefghijklmnopqrstuvwxyz_() \t\n\f\r", c) >= 0:
+			s = s[1:]
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // pinnedPython reports whether a requirements.lock has nothing but packages that
 // are pinned by version and hash, and at least one.
@@ -68,12 +116,12 @@ func pinnedPython(text []byte) bool {
 func pinned(entry string) bool {
 	what, hashes, _ := strings.Cut(entry, "--hash")
 	what, condition, conditional := strings.Cut(what, ";")
-	if !requirement.MatchString(strings.TrimSpace(what)) || conditional && !marker.MatchString(condition) {
+	if !isRequirement(strings.TrimSpace(what)) || conditional && !isMarker(condition) {
 		return false
 	}
 	options := strings.Fields("--hash" + hashes)
 	for _, o := range options {
-		if !hashOption.MatchString(o) {
+		if !isHash(o) {
 			return false
 		}
 	}
