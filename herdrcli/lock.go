@@ -201,7 +201,11 @@ func private(info fs.FileInfo) error {
 
 // Settle sleeps until the Enter of the prompt before has been pressed, at most
 // 350 ms. It reports whether there was something to sleep for.
-func (l *Lock) Settle(ctx context.Context) (slept bool, err error) {
+func (l *Lock) Settle(ctx context.Context) (slept bool, err error) { return l.Rest(ctx, settle) }
+
+// Rest is Settle for who waits for more than the Enter: until that time after the
+// prompt before.
+func (l *Lock) Rest(ctx context.Context, after time.Duration) (slept bool, err error) {
 	info, err := l.file.Stat()
 	if err != nil || info.Size() == 0 { // nothing was prompted yet
 		return false, nil
@@ -212,7 +216,7 @@ func (l *Lock) Settle(ctx context.Context) (slept bool, err error) {
 		// have marked no end.
 		ended = l.got
 	}
-	rest := min(time.Until(ended.Add(settle)), settle)
+	rest := min(time.Until(ended.Add(after)), after)
 	if rest <= 0 {
 		return false, nil
 	}

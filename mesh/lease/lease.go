@@ -18,6 +18,11 @@ import (
 	"herdr-link/mesh/store"
 )
 
+// shown is how long after a prompt its agent may still be told as it was before:
+// Herdr presses Enter after 300 ms, and what that does is seen up to 400 ms later
+// (measured with Herdr 0.8).
+const shown = time.Second
+
 // patience is how long the locks of all terminals of a call may take.
 const patience = 5 * time.Second
 
@@ -213,8 +218,8 @@ type Held struct {
 }
 
 // Hold takes the locks of the agents' terminals, those that link and control take
-// as well, and waits until what was typed there before is submitted. It must not
-// be called under the store lock. Codes: TARGET_BUSY, TARGET_LOCK_UNAVAILABLE,
+// as well, and waits until what was typed there before can be seen in the agent's
+// state. It must not be called under the store lock. Codes: TARGET_BUSY, TARGET_LOCK_UNAVAILABLE,
 // CANCELLED.
 func (l *Leases) Hold(ctx context.Context, agents ...herdrcli.Agent) (*Held, error) {
 	cancelled := fault.New("CANCELLED", "the call was cancelled")
@@ -233,7 +238,7 @@ func (l *Leases) Hold(ctx context.Context, agents ...herdrcli.Agent) (*Held, err
 		h.locks[lock.Terminal] = lock
 	}
 	for _, lock := range locks {
-		if _, err := lock.Settle(ctx); err != nil {
+		if _, err := lock.Rest(ctx, shown); err != nil {
 			h.Release()
 			return nil, cancelled
 		}
