@@ -31,7 +31,13 @@ const (
 	// deadTime is how far apart two looks at a session must be that say that it
 	// is dead.
 	deadTime = 60 * time.Second
+	// apart is how far apart they may be: in a longer time a session can have
+	// come back and gone again.
+	apart = 5 * time.Minute
 )
+
+// A silence is how long a server has not answered, as far as it was looked at.
+type silence struct{ first, last time.Time }
 
 // Options are what the controllers of a process need to know.
 type Options struct {
@@ -48,13 +54,13 @@ type Controllers struct {
 	store  *store.Store
 
 	mu     sync.Mutex
-	socket string               // of the server, once it is known
-	dead   map[string]time.Time // sockets of servers that did not answer, since when
+	socket string             // of the server, once it is known
+	dead   map[string]silence // of servers that did not answer, by their sockets
 }
 
 // New returns the operations. Nothing is looked at yet.
 func New(o Options) *Controllers {
-	return &Controllers{getenv: o.Getenv, herdr: o.Herdr, store: o.Store, dead: map[string]time.Time{}}
+	return &Controllers{getenv: o.Getenv, herdr: o.Herdr, store: o.Store, dead: map[string]silence{}}
 }
 
 // A Request is what a new authority is asked for with.
@@ -468,7 +474,8 @@ func (c *Controllers) valid(r *store.Controller, at Terminal) error {
 	case r.HerdrSocket != "" && r.HerdrSocket != at.Socket:
 		return otherSession()
 	case r.HerdrSocket == "" || r.TerminalID != at.ID:
-		return fault.New("CONTROLLER_OTHER_PANE", "the controller's lease is of another pane, or of the older bridge: resume it from its own pane")
+		return fault.New("CONTROLLER_OTHER_PANE", "the controller's lease is of another pane, or of the older bridge: resume it from its own pane; "+
+			"or Herdr has given new terminals since: take it over when it has expired")
 	}
 	return nil
 }
@@ -515,7 +522,8 @@ func digest(token string) string {
 }
 
 // Dead reports whether the Herdr session at that socket is dead: it did not run
-// in two looks 60 s apart, and none in between said otherwise; or it does not run
+// in two looks 60 s apart, and none in between, which are at most 5 min apart,
+// said otherwise; or it does not run
 // now, and the caller confirms that it is dead. One look proves nothing: a clean
 // stop takes seconds, and a live update swaps servers. If it may be dead, retry
 // is when another look can tell.
@@ -531,12 +539,13 @@ func (c *Controllers) Dead(ctx context.Context, socket string, confirm bool) (de
 		return false, 0, nil
 	}
 	now := c.store.Now()
-	since, known := c.dead[socket]
-	if !known {
-		since = now
-		c.dead[socket] = now
+	looks, known := c.dead[socket]
+	if !known || now.Sub(looks.last) > apart {
+		looks.first = now
 	}
-	if left := deadTime - now.Sub(since); left > 0 && !confirm {
+	looks.last = now
+	c.dead[socket] = looks
+	if left := deadTime - now.Sub(looks.first); left > 0 && !confirm {
 		return false, left, nil
 	}
 	return true, 0, nil

@@ -583,6 +583,8 @@ func TestDeadSession(t *testing.T) {
 	up(false)
 	f.later += 20 * time.Second
 	wait("anew", 59000, 60000)
+	f.later += 6 * time.Minute
+	wait("too long ago", 59000, 60000)
 	f.later += 61 * time.Second
 	try("dead", false, "")
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,12 +191,18 @@ func (l *Ledger) decide(x *store.Section, r store.Leased, p *Checkpoint, dead bo
 	if dead {
 		return gone(r, p)
 	}
+	agents, err := l.leases.Agents(x.Context())
+	if err != nil {
+		return nil, preservedUnknown
+	}
 	if b.PaneID == "" {
 		pane, there, _ := l.leases.Lost(x.Context(), r)
-		switch there {
-		case lease.Absent:
+		switch {
+		case there == lease.Absent && alive(r, agents):
+			return nil, preservedLive
+		case there == lease.Absent:
 			return gone(r, p)
-		case lease.Live:
+		case there == lease.Live:
 			return bind(pane), ""
 		}
 		return nil, preservedUnknown
@@ -204,13 +211,11 @@ func (l *Ledger) decide(x *store.Section, r store.Leased, p *Checkpoint, dead bo
 	if there == lease.Unknown {
 		return nil, preservedUnknown
 	}
-	agents, err := l.leases.Agents(x.Context())
-	if err != nil {
-		return nil, preservedUnknown
-	}
 	agent := lease.Agent(r, agents)
 	switch {
 	case agent != nil: // wherever its pane is by now
+		return nil, preservedLive
+	case there == lease.Absent && alive(r, agents):
 		return nil, preservedLive
 	case there == lease.Absent:
 		return gone(r, p)
@@ -218,6 +223,14 @@ func (l *Ledger) decide(x *store.Section, r store.Leased, p *Checkpoint, dead bo
 		return ends("agent", store.Closed), ""
 	}
 	return nil, preservedLive
+}
+
+// alive reports whether an agent that the bridge has made may be there though its
+// terminal is not: a live handoff of the server gives all terminals new ids. It is
+// one of the lease's name, kind and folder. (An adopted pane is only let go, and can
+// be adopted anew.)
+func alive(r store.Leased, agents []herdrcli.Agent) bool {
+	return r.Made() != nil && slices.ContainsFunc(agents, func(a herdrcli.Agent) bool { return lease.Same(r, &a) == nil })
 }
 
 // bind is the change of a lease whose pane was made and not written down.

@@ -116,7 +116,12 @@ func TestReconcile(t *testing.T) {
 			f.update(func(w *fakeherdr.World) { w.Move("w1:p3", "w1") })
 			f.label("w1:p3", label)
 		},
-		"no workspace": func(f *field) { f.update(func(w *fakeherdr.World) { w.Move("w2:p1", "w1") }) },
+		"no workspace": func(f *field) {
+			f.update(func(w *fakeherdr.World) { w.Move("w2:p1", "w1"); w.Pane("w1:p2").Agent = nil })
+		},
+		"another's": func(f *field) {
+			f.update(func(w *fakeherdr.World) { w.Pane("w1:p2").Terminal, w.Pane("w1:p2").Agent.Name = "term_0", "other" })
+		},
 		"tabs unknown": func(f *field) { f.trouble("weather", "tab", "list") },
 	}
 	for _, tc := range []struct{ kind, state, pane, action, terminal string }{
@@ -129,7 +134,8 @@ func TestReconcile(t *testing.T) {
 		{"reviewer", store.Active, "hidden", preservedLive, ""}, // its agent is there
 		{"reviewer", store.Active, "no terminal", preservedUnknown, ""},
 		{"reviewer", store.Active, "closed", "terminalized_missing_pane", store.Closed},
-		{"reviewer", store.Active, "another", "terminalized_missing_pane", store.Closed},
+		{"reviewer", store.Active, "another", preservedLive, ""}, // a live handoff has given its agent another terminal
+		{"reviewer", store.Active, "another's", "terminalized_missing_pane", store.Closed},
 		{"reviewer", store.Closing, "closed", "terminalized_missing_pane", store.Closed},
 		{"reviewer", store.CloseFailed, "closed", "terminalized_missing_pane", store.Closed},
 		{"reviewer", store.Orphaned, "closed", "terminalized_missing_pane", store.FailedClosed},
@@ -140,7 +146,8 @@ func TestReconcile(t *testing.T) {
 		{"reviewer", "provisioning 10m", "closed", "terminalized_missing_pane", store.FailedClosed},
 		{"reviewer", "provisioning 10m", "there", preservedLive, ""},
 		{"reviewer", "provisioning 9m without", "there", preservedState, ""},
-		{"reviewer", "provisioning 10m without", "there", "terminalized_missing_pane", store.FailedClosed},
+		{"reviewer", "provisioning 10m without", "there", preservedLive, ""},
+		{"reviewer", "provisioning 10m without", "agent gone", "terminalized_missing_pane", store.FailedClosed},
 		{"reviewer", "provisioning 10m without", "no workspace", "terminalized_missing_pane", store.FailedClosed},
 		{"reviewer", "provisioning 10m without", "labelled", "bound_orphan_tab", ""},
 		{"reviewer", "orphaned without", "labelled", "bound_orphan_tab", ""},
@@ -166,9 +173,12 @@ func TestReconcile(t *testing.T) {
 		{"writer", store.Active, "closed", preservedWriter, ""},
 		{"writer", store.Orphaned, "closed", preservedWriter, ""},
 		{"writer", "provisioning 10m", "closed", preservedWriter, ""}, // it had a pane, and perhaps an agent
-		{"writer", "provisioning 10m without", "there", "terminalized_missing_pane", store.FailedClosed},
+		{"writer", store.Active, "another", preservedLive, ""},
+		{"writer", "releasing checked", "another", preservedLive, ""},
+		{"writer", "provisioning 10m without", "agent gone", "terminalized_missing_pane", store.FailedClosed},
 		{"writer", "provisioning 10m without", "labelled", "bound_orphan_tab", ""},
-		{"writer", "orphaned without", "there", "terminalized_missing_pane", store.FailedClosed},
+		{"writer", "orphaned without", "there", preservedLive, ""},
+		{"writer", "orphaned without", "agent gone", "terminalized_missing_pane", store.FailedClosed},
 		{"writer", store.Releasing, "closed", preservedWriter, ""},
 		{"writer", store.ReleaseFailed, "closed", preservedWriter, ""},
 		{"writer", "releasing checked", "closed", "terminalized_missing_pane", store.Released},
