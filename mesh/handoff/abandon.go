@@ -34,19 +34,11 @@ func (h *Handoffs) Abandon(ctx context.Context, by controller.Authority, receipt
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{Handoffs: h, by: by}
-	if b.at, err = h.controllers.Terminal(ctx); err != nil {
-		return nil, err
-	}
-	x, err := h.store.Begin(ctx)
+	b, x, c, err := h.open(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer x.End()
-	c, err := by(x, b.at)
-	if err != nil {
-		return nil, err
-	}
 	i := &item{batch: b}
 	if i.receipt, err = h.load(id, c); err != nil {
 		return nil, err

@@ -31,13 +31,30 @@ func (b *batch) waiting(ctx context.Context, w Wait) (context.Context, func()) {
 	return ctx, stop
 }
 
+// open begins a section for a call whose authority holds. End must follow.
+func (h *Handoffs) open(ctx context.Context, by controller.Authority) (*batch, *store.Section, *store.Controller, error) {
+	at, err := h.controllers.Terminal(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	x, err := h.store.Begin(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	c, err := by(x, at)
+	if err != nil {
+		x.End()
+		return nil, nil, nil, err
+	}
+	return &batch{Handoffs: h, by: by, at: at}, x, c, nil
+}
+
 // take makes an item of each receipt. One whose lease has ended or changed fails
 // by itself (mesh.md §4.5, 1).
 func (h *Handoffs) take(ctx context.Context, by controller.Authority, tokens []string) (*batch, error) {
 	if len(tokens) == 0 || len(tokens) > MaxRequests {
 		return nil, fault.New("INVALID_ARGUMENT", "there must be 1 to %d receipts", MaxRequests)
 	}
-	b := &batch{Handoffs: h, by: by}
 	var ids []string
 	known := map[string]bool{}
 	for _, t := range tokens {
@@ -51,19 +68,11 @@ func (h *Handoffs) take(ctx context.Context, by controller.Authority, tokens []s
 		known[id] = true
 		ids = append(ids, id)
 	}
-	var err error
-	if b.at, err = h.controllers.Terminal(ctx); err != nil {
-		return nil, err
-	}
-	x, err := h.store.Begin(ctx)
+	b, x, c, err := h.open(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer x.End()
-	c, err := by(x, b.at)
-	if err != nil {
-		return nil, err
-	}
 	for _, id := range ids {
 		r, err := h.load(id, c)
 		if err != nil {
