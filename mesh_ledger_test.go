@@ -257,6 +257,8 @@ func TestMeshReconcileStart(t *testing.T) {
 		return h.answers("herdr_lease_reconcile", l.reconciling("reviewer", r.LeaseID, `,"dry_run":false`))
 	}
 	real(early).reconciled(t, "preserved_state", "")
+	real(late).reconciled(t, "preserved_live_pane", "") // an agent of its name is there
+	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p2").Agent.Name = "other" })
 	real(late).reconciled(t, "terminalized_missing_pane", "failed_closed")
 	h.answers("herdr_lease_reconcile", l.reconciling("reviewer", made.LeaseID, "")).reconciled(t, "would_bind_orphan_tab", "")
 	m := real(made)
