@@ -20,7 +20,7 @@ func laneTools() []tool {
 	target := syntax(herdrcli.TargetPattern, herdrcli.IsTarget, "an agent's name or a pane id such as w1:p1")
 	protected := panes()
 	own := panes()
-	own.Description = "the caller's own pane"
+	own.Description = "the controller's pane: it is protected, as the caller's own is in any case"
 
 	return []tool{
 		{"herdr_owned_reviewer_start", "Start a reviewer", "Start an agent in a new tab of the parent pane's workspace, under a lease. Nobody's focus moves. Takes 3 seconds or more.",
