@@ -206,30 +206,10 @@ const maxDepth = 200
 // not valid, or too deep. Numbers keep their digits.
 func compact(text string) json.RawMessage {
 	var b bytes.Buffer
-	if json.Compact(&b, []byte(text)) != nil || depth(b.Bytes()) > maxDepth {
+	if json.Compact(&b, []byte(text)) != nil || mcp.Depth(b.Bytes()) > maxDepth {
 		return nil
 	}
 	return b.Bytes()
-}
-
-// depth is how many brackets are open at a time in valid JSON.
-func depth(text []byte) (most int) {
-	open, inside := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inside && c == '\\':
-			i++
-		case c == '"':
-			inside = !inside
-		case inside:
-		case c == '{' || c == '[':
-			open++
-			most = max(most, open)
-		case c == '}' || c == ']':
-			open--
-		}
-	}
-	return most
 }
 
 // maxMessage is how many characters of Herdr's words a message has. With what is

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"herdr-link/herdrcli"
+	"herdr-link/mcp"
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/screen"
 )
@@ -64,6 +65,10 @@ func badOutput(command string) error {
 	return &herdrcli.Error{Command: command, Started: true, Err: herdrcli.ErrOutput}
 }
 
+// maxDepth is how many brackets of Herdr's JSON may stand inside of each other. It
+// has ten or so; with more, an answer around it could not be read again.
+const maxDepth = 200
+
 // A found is what Herdr answered, and the member of it that counts.
 type found struct{ result, member json.RawMessage }
 
@@ -72,7 +77,7 @@ func find(stdout []byte, name string, kind byte) (found, error) {
 	var answer struct{ Result json.RawMessage }
 	var result map[string]json.RawMessage
 	text := []byte(strings.ToValidUTF8(string(stdout), "\uFFFD"))
-	if json.Unmarshal(text, &answer) != nil || json.Unmarshal(answer.Result, &result) != nil || len(result[name]) == 0 || result[name][0] != kind {
+	if json.Unmarshal(text, &answer) != nil || mcp.Depth(text) > maxDepth || json.Unmarshal(answer.Result, &result) != nil || len(result[name]) == 0 || result[name][0] != kind {
 		return found{}, herdrcli.ErrOutput
 	}
 	return found{answer.Result, result[name]}, nil

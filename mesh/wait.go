@@ -95,6 +95,9 @@ func (t *target) agent() agent {
 // not fit together.
 const pause = 250 * time.Millisecond
 
+// maxStatus is more than any status of an agent has, in bytes.
+const maxStatus = 32
+
 var errWaited = errors.New("the time to wait is over")
 
 // A wait is a call that waits for the first of its targets to settle.
@@ -196,7 +199,8 @@ func (w *wait) over(err error) error {
 	for _, t := range w.targets {
 		if t.last != nil && t.failed == nil {
 			last = append(last, t.agent())
-			text += fmt.Sprintf("; %s is %s at %d", t.target, t.last.Status, t.last.Cursor)
+			status, _ := screen.Plain(t.last.Status, maxStatus)
+			text += fmt.Sprintf("; %s is %q at %d", t.target, status, t.last.Cursor)
 		}
 	}
 	return fault.New("WAIT_TIMEOUT", "no agent has settled in %d ms%s", w.args.Int(argTimeout), text).With("last", last)

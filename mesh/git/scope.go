@@ -153,8 +153,8 @@ type Lane struct {
 // Beside reports that a new lane can be beside one that is retained (mesh.md
 // §4.7.8). Codes: LANE_RETAINED, SCOPE_OVERLAP, SCOPE_LOCKED.
 func (l Lane) Beside(retained Lane, ignoreCase bool) error {
-	if equal(l.Worktree, retained.Worktree, ignoreCase) {
-		return fault.New("LANE_RETAINED", "another writer has that worktree")
+	if Overlap(l.Worktree, retained.Worktree, ignoreCase) {
+		return fault.New("LANE_RETAINED", "another writer has that worktree, or one that is inside of it or around it")
 	}
 	if !equal(l.CommonDir, retained.CommonDir, ignoreCase) {
 		return nil

@@ -132,7 +132,9 @@ func TestBeside(t *testing.T) {
 	}{
 		"apart":                      {lane(func(l *Lane) {}), "", ""},
 		"its worktree":               {lane(func(l *Lane) { l.Worktree = "/w1" }), "LANE_RETAINED", "LANE_RETAINED"},
-		"a worktree below":           {lane(func(l *Lane) { l.Worktree = "/w1/w2" }), "", ""},
+		"a worktree inside":          {lane(func(l *Lane) { l.Worktree = "/w1/w2" }), "LANE_RETAINED", "LANE_RETAINED"},
+		"a worktree beside":          {lane(func(l *Lane) { l.Worktree = "/w10" }), "", ""},
+		"inside, of another":         {lane(func(l *Lane) { l.CommonDir, l.Worktree = "/s/.git", "/w1/x" }), "LANE_RETAINED", "LANE_RETAINED"},
 		"its branch":                 {lane(func(l *Lane) { l.Branch = "one" }), "LANE_RETAINED", "LANE_RETAINED"},
 		"its branch, in capitals":    {lane(func(l *Lane) { l.Branch = "ONE" }), "", "LANE_RETAINED"},
 		"its branch elsewhere":       {lane(func(l *Lane) { l.CommonDir, l.Branch = "/s/.git", "one" }), "", ""},
@@ -154,6 +156,14 @@ func TestBeside(t *testing.T) {
 				t.Errorf("%s, folded %t: %v", name, fold, err)
 			}
 		}
+	}
+}
+
+func TestBesideAround(t *testing.T) {
+	t.Parallel()
+	err := Lane{"/r", "/a", "one", []string{"x"}, nil}.Beside(Lane{"/r", "/a/b", "two", []string{"y"}, nil}, false)
+	if fault.Code(err) != "LANE_RETAINED" {
+		t.Errorf("a worktree around another: %v", err)
 	}
 }
 

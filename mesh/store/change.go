@@ -39,8 +39,8 @@ type Section struct {
 // Begin takes the store lock; see [lock.Lock.Acquire] for its errors. The root
 // and its folders are made if they are missing. End must follow.
 func (s *Store) Begin(ctx context.Context) (*Section, error) {
-	if err := s.disk.Mkdir(s.root); err != nil {
-		return nil, disk.Fault(err)
+	if err := s.found(); err != nil {
+		return nil, err
 	}
 	root, err := s.dir()
 	if err != nil {
@@ -58,6 +58,21 @@ func (s *Store) Begin(ctx context.Context) (*Section, error) {
 	x.ctx, x.stop = context.WithTimeout(ctx, sectionTime)
 	x.sweep(root)
 	return x, nil
+}
+
+// found makes the root if there has never been one. A root that was there and is
+// gone is not made anew: everything would be forgotten that is retained in it.
+func (s *Store) found() error {
+	s.mu.Lock()
+	gone := s.resolved
+	s.mu.Unlock()
+	if gone == "" {
+		return disk.Fault(s.disk.Mkdir(s.root))
+	}
+	if _, err := os.Lstat(gone); errors.Is(err, fs.ErrNotExist) {
+		return fault.New("STATE_IO", "%s: the state was there and is gone: bring it back, or restart this server to begin anew", gone).With("path", gone)
+	}
+	return nil
 }
 
 // need makes a folder if it is missing, and checks it.

@@ -775,3 +775,32 @@ func TestAbandoned(t *testing.T) {
 		}
 	}
 }
+
+// A root that is gone is not made anew: what was retained in it would be
+// forgotten. A new process may begin anew.
+func TestRootGone(t *testing.T) {
+	t.Parallel()
+	s, root := newStore(t)
+	x, err := s.Begin(t.Context())
+	must(t, err)
+	must(t, x.Create(controller()))
+	x.End()
+	away := root + ".away"
+	must(t, os.Rename(root, away))
+	if _, err := s.Begin(t.Context()); fault.Code(err) != "STATE_IO" {
+		t.Errorf("gone: %v", err)
+	}
+	if _, err := os.Lstat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was made again: %v", err)
+	}
+	must(t, os.Rename(away, root))
+	x, err = s.Begin(t.Context())
+	must(t, err)
+	x.End()
+	must(t, s.Load("lead.1", new(Controller)))
+
+	must(t, os.Rename(root, away))
+	x, err = New(Options{Root: root}).Begin(t.Context())
+	must(t, err)
+	x.End()
+}
