@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"herdr-link/mesh/fault"
@@ -71,8 +72,8 @@ func Scope(s string) (string, error) {
 	switch {
 	case s == "" || len(s) > maxScope:
 		return "", invalid("a scope has 1 to %d bytes", maxScope)
-	case !utf8.ValidString(s) || strings.Contains(s, "\x00"):
-		return "", invalid("a scope is UTF-8 without NUL")
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, breaks):
+		return "", invalid("a scope is UTF-8 without control characters and line breaks")
 	case strings.Contains(s, `\`):
 		return refuse("has no backslash")
 	case strings.ContainsAny(s, "*?[]{}"):
@@ -87,6 +88,10 @@ func Scope(s string) (string, error) {
 	}
 	return s, nil
 }
+
+// breaks reports whether a character is a control character or breaks a line. A
+// record has six bytes for most of them, and a log or screen other things.
+func breaks(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
 
 // plain reports that no part of a scope that exists is a symlink: through one,
 // two scopes could be one.

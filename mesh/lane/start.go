@@ -41,6 +41,9 @@ type start struct {
 // run returns when the lease is active, or when what was made is gone again, as
 // far as that can be. The error tells which lease it was, and what became of it.
 func (s *start) run(ctx context.Context) error {
+	if err := store.Fits(s.r); err != nil {
+		return err
+	}
 	if err := s.reserve(ctx); err != nil {
 		return err
 	}

@@ -41,6 +41,18 @@ func (l *Lanes) StartWorker(ctx context.Context, by controller.Authority, q Work
 	if err := spelt("locked_scopes", q.Locked); err != nil {
 		return nil, err
 	}
+	f := q.Expected
+	r := &store.Writer{
+		Version: 1, LeaseType: "writer",
+		Lease:     store.Lease{LeaseID: disk.NewID(), Purpose: q.Purpose, AgentName: q.Name, AgentKind: q.Kind},
+		Tab:       store.Tab{ParentPaneID: q.ParentPaneID},
+		TicketRef: q.TicketRef, AuthorityRef: q.AuthorityRef, AuthoritySHA256: q.AuthoritySHA256, Worktree: q.Worktree,
+		Branch: f.Branch, BaseCommit: strings.ToLower(f.Base), HeadCommit: strings.ToLower(f.Head), GitStatusSHA256: strings.ToLower(f.StatusSHA256),
+		OwnedScopes: q.Owned, LockedScopes: q.Locked, ProtectedBranches: f.Protected,
+	}
+	if err := store.Fits(r); err != nil { // before anything is asked; the rest of it when that is known
+		return nil, err
+	}
 	who, err := l.caller(ctx, by)
 	if err != nil {
 		return nil, err
@@ -52,20 +64,10 @@ func (l *Lanes) StartWorker(ctx context.Context, by controller.Authority, q Work
 	if err := tree.Check(ctx, q.Expected); err != nil {
 		return nil, err
 	}
-	owned, locked, err := git.Scopes(tree.Root, q.Owned, q.Locked, tree.IgnoreCase)
-	if err != nil {
+	if r.OwnedScopes, r.LockedScopes, err = git.Scopes(tree.Root, q.Owned, q.Locked, tree.IgnoreCase); err != nil {
 		return nil, err
 	}
-	f := q.Expected
-	r := &store.Writer{
-		Version: 1, LeaseType: "writer",
-		Lease:     store.Lease{LeaseID: disk.NewID(), Purpose: q.Purpose, AgentName: q.Name, AgentKind: q.Kind},
-		Tab:       store.Tab{ParentPaneID: q.ParentPaneID},
-		TicketRef: q.TicketRef, AuthorityRef: q.AuthorityRef, AuthoritySHA256: q.AuthoritySHA256,
-		RepositoryRoot: tree.RepositoryRoot, GitDir: tree.GitDir, GitCommonDir: tree.CommonDir, Worktree: tree.Root,
-		Branch: f.Branch, BaseCommit: strings.ToLower(f.Base), HeadCommit: strings.ToLower(f.Head), GitStatusSHA256: strings.ToLower(f.StatusSHA256),
-		OwnedScopes: owned, LockedScopes: locked, ProtectedBranches: f.Protected,
-	}
+	r.RepositoryRoot, r.GitDir, r.GitCommonDir, r.Worktree = tree.RepositoryRoot, tree.GitDir, tree.CommonDir, tree.Root
 	s := &start{Lanes: l, caller: who, r: r, timeout: q.Timeout, admit: func(x *store.Section, retained []store.Leased) error {
 		if err := tree.CheckHead(x.Context(), f); err != nil { // it has been a while
 			return err

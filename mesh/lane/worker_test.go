@@ -71,3 +71,31 @@ func TestStartWorkerLate(t *testing.T) {
 		t.Error("something was made")
 	}
 }
+
+// A start whose record would be too large to be read is refused before Herdr is
+// asked anything.
+func TestStartWorkerLarge(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	s, by := f.lead()
+	quickRepo(t, f.dir, "main", "lane")
+	q, err := quickWorker(filepath.Join(f.dir, "lane"))
+	must(t, err)
+	q.ParentPaneID = "w1:p1"
+	for i := range 500 {
+		q.Owned = append(q.Owned, fmt.Sprintf("a%03d/%s", i, strings.Repeat("\"", 195)))
+		q.Locked = append(q.Locked, fmt.Sprintf("b%03d/%s", i, strings.Repeat("x", 195)))
+	}
+	q.Owned = q.Owned[:499]
+	before := len(f.calls(""))
+	_, err = s.StartWorker(t.Context(), by, q)
+	f.want("too much", err, "INVALID_ARGUMENT")
+	if n := len(f.calls("")); n != before {
+		t.Errorf("Herdr was asked %d times", n-before)
+	}
+	all, err := leases[store.Writer](s, nil, nil)
+	must(t, err)
+	if len(all) > 0 {
+		t.Error("something was written")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
 )
 
@@ -68,14 +69,40 @@ func fields(r Record) (all []field) {
 	return all
 }
 
-// encode writes a record, and makes sure that it can be read again.
-func encode(r Record) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+// room is more than a lease grows by from its start to its end: ids, digests and
+// times, the reference of its checkpoint and the failure, all at their longest.
+const room = 16 << 10
+
+// Fits fails with INVALID_ARGUMENT if a new record may grow larger than can be
+// read. What is not known yet may be missing in it.
+func Fits(r Record) error {
+	b, err := text(r)
+	switch {
+	case err != nil:
+		return fault.New("INTERNAL", "a record cannot be written as text")
+	case b.Len() > disk.MaxFile-room:
+		return fault.New("INVALID_ARGUMENT", "the record of this would be larger than %d bytes: give fewer or shorter scopes, branches and texts", disk.MaxFile-room).
+			With("bytes", b.Len())
+	}
+	return nil
+}
+
+func text(r Record) (*bytes.Buffer, error) {
+	b := new(bytes.Buffer)
+	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(r); err != nil {
+	return b, enc.Encode(r)
+}
+
+// encode writes a record, and makes sure that it can be read again.
+func encode(r Record) ([]byte, error) {
+	b, err := text(r)
+	if err != nil {
 		return nil, err
+	}
+	if b.Len() > disk.MaxFile {
+		return nil, fault.New("STATE_IO", "a record of %d bytes was not written: none larger than %d can be read", b.Len(), disk.MaxFile)
 	}
 	again := reflect.New(reflect.TypeOf(r).Elem()).Interface().(Record)
 	if err := decode(r.place().folder, b.Bytes(), again); err != nil {

@@ -776,6 +776,52 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
+// Nothing is written that cannot be read: one such record would stop all others.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	s, root := newStore(t)
+	x := begin(t, s)
+	w := all()[2].(*Writer)
+	must(t, x.Create(w))
+	for len(w.OwnedScopes) < 500 { // six bytes for each of these
+		w.OwnedScopes = append(w.OwnedScopes, strings.Repeat("\x01", 200))
+	}
+	if err := x.Replace(w); fault.Code(err) != "STATE_IO" {
+		t.Errorf("%v", err)
+	}
+	if files, err := os.ReadDir(filepath.Join(root, writers)); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v", files, err)
+	}
+	if _, err := Retained[Writer](x); err != nil {
+		t.Error(err)
+	}
+	if err := Fits(w); fault.Code(err) != "INVALID_ARGUMENT" {
+		t.Errorf("%v", err)
+	}
+}
+
+// What just fits at its start can be written to its end.
+func TestFits(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("\x01", 500)
+	w := all()[2].(*Writer)
+	w.PaneID, w.ControllerID, w.LeaseID = "", "", id1
+	for w.OwnedScopes = nil; Fits(w) == nil; {
+		w.OwnedScopes = append(w.OwnedScopes, strings.Repeat("x", 100))
+	}
+	w.OwnedScopes = w.OwnedScopes[1:]
+	must(t, Fits(w))
+	w.ControllerID, w.TerminalID, w.State = strings.Repeat("c", 100), strings.Repeat("\"", 256), ReleaseFailed
+	w.TabLabel, w.HerdrSocket = strings.Repeat("a", 64), strings.Repeat("/", 108)
+	w.CheckpointSHA256, w.CaptureSHA256, w.ReleasedAt, w.HeadCommit = digest, digest, moment, digest
+	w.PaneID, w.TabID, w.WorkspaceID = strings.Repeat("p", 64), strings.Repeat("t", 256), strings.Repeat("w", 256)
+	w.CheckpointRef, w.Failure = long, strings.Repeat("\u2028", 1000)
+	if _, err := encode(w); err != nil {
+		t.Error(err)
+	}
+}
+
+
 // A root that is gone is not made anew: what was retained in it would be
 // forgotten. A new process may begin anew.
 func TestRootGone(t *testing.T) {
