@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -412,6 +413,54 @@ func TestStartEnds(t *testing.T) {
 }
 
 // end is what reconciling does with a start that has made no tab.
+// A tab that Herdr says it has made, and that was there before, is somebody's.
+func TestStartAnothersPane(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pane, terminal string // as Herdr tells them; "": as they are
+		arrange        func(*field, server, controller.Authority)
+	}{
+		"an agent's":          {"", "", func(*field, server, controller.Authority) {}},
+		"an agent's pane":     {"", "term_new", func(*field, server, controller.Authority) {}},
+		"an agent's terminal": {"w1:p9", "", func(*field, server, controller.Authority) {}},
+		"a lease's": {"", "", func(f *field, s server, by controller.Authority) {
+			_, err := s.Adopt(f.t.Context(), by, f.adoption())
+			must(f.t, err)
+			f.update(func(w *fakeherdr.World) { w.Pane("w1:p2").Agent = nil })
+		}},
+		"a controller's": {"", "", func(f *field, _ server, _ controller.Authority) {
+			f.in("w1:p2").acquire(f.t, "other")
+			f.update(func(w *fakeherdr.World) { w.Pane("w1:p2").Agent = nil })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newField(t)
+			s, by := f.lead()
+			tc.arrange(f, s, by)
+			p := f.world().Pane("w1:p2")
+			told := func(v, or string) string {
+				if v == "" {
+					return or
+				}
+				return v
+			}
+			pane, terminal := told(tc.pane, p.ID), told(tc.terminal, p.Terminal)
+			f.fault(fakeherdr.Fault{Kind: fakeherdr.Shape, Text: fmt.Sprintf(`{"id":"x","result":{"type":"tab_created",`+
+				`"root_pane":{"pane_id":%q,"terminal_id":%q,"tab_id":%q,"workspace_id":"w1"},"tab":{"tab_id":%q,"workspace_id":"w1","label":"x"}}}`, pane, terminal, p.Tab, p.Tab)}, "tab create")
+			_, err := s.StartReviewer(t.Context(), by, f.reviewer())
+			got := f.want("start", err, "HERDR_BAD_OUTPUT")
+			if n := len(f.calls("pane close")) + len(f.calls("agent start")); n > 0 || f.closed("w1:p2") {
+				t.Errorf("%d commands that act on it", n)
+			}
+			r := f.record()
+			if r.State != store.Orphaned || r.PaneID != "" || r.TerminalID != "" || r.TabID != "" || got != nil && got.Details["leaseState"] != store.Orphaned {
+				t.Errorf("%+v, %v", r, got)
+			}
+		})
+	}
+}
+
 func (f *field) end(s server, r *store.Reviewer) {
 	f.t.Helper()
 	x, err := s.store.Begin(f.t.Context())

@@ -1,8 +1,10 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"herdr-link/herdrcli"
@@ -117,16 +119,61 @@ func (s *start) provisioning() error {
 	return nil
 }
 
-// create makes the tab, and writes down which pane it has.
+// create makes the tab, and writes down which pane it has. One that was there
+// before is somebody's: nothing of it is written down, and so it is never closed.
 func (s *start) create(ctx context.Context) error {
 	b, made := s.r.Base(), s.r.Made()
+	agents, err := s.leases.Agents(ctx)
+	if err != nil {
+		return err
+	}
 	tab, root, err := s.herdr.TabCreate(ctx, made.WorkspaceID, s.r.Dir(), made.TabLabel)
 	if err != nil {
 		s.lost = mayHaveActed(err)
 		return err
 	}
+	if known, err := s.known(root, agents); known || err != nil {
+		s.lost = true
+		if err == nil {
+			err = fault.New("HERDR_BAD_OUTPUT", "herdr tab create answered with a pane that was there before: it is left as it is")
+		}
+		return err
+	}
 	b.PaneID, b.TerminalID, made.TabID = root.ID, root.TerminalID, tab.ID
 	return s.on(ctx, func(x *store.Section) error { return x.Replace(s.r) })
+}
+
+// known reports whether a pane is one of the agents that were there, or is told of
+// by a lease or a controller. It needs no lock: what is looked for was there before.
+func (s *start) known(p herdrcli.Pane, agents []herdrcli.Agent) (bool, error) {
+	if p.ID == s.r.Made().ParentPaneID || slices.ContainsFunc(agents, func(a herdrcli.Agent) bool { return a.PaneID == p.ID || a.TerminalID == p.TerminalID }) {
+		return true, nil
+	}
+	// Herdr may give the id of a pane that is gone to another one, but no terminal's.
+	known := false
+	told := func(socket, pane, terminal string) {
+		same := terminal == p.TerminalID || terminal == "" && pane == p.ID
+		known = known || same && lease.In(socket, s.at.Socket) == nil
+	}
+	reviewers, err1 := store.Standing[store.Reviewer](s.store)
+	writers, err2 := store.Standing[store.Writer](s.store)
+	adopted, err3 := store.Standing[store.Adopted](s.store)
+	controllers, err4 := store.Standing[store.Controller](s.store)
+	for _, r := range reviewers.Records {
+		told(r.HerdrSocket, r.PaneID, r.TerminalID)
+	}
+	for _, r := range writers.Records {
+		told(r.HerdrSocket, r.PaneID, r.TerminalID)
+	}
+	for _, r := range adopted.Records {
+		told(r.HerdrSocket, r.PaneID, r.TerminalID)
+	}
+	for _, r := range controllers.Records {
+		if r.State == store.Active {
+			told(r.HerdrSocket, r.PaneID, r.TerminalID)
+		}
+	}
+	return known, cmp.Or(err1, err2, err3, err4)
 }
 
 // mayHaveActed reports whether a command that failed may have done its work.

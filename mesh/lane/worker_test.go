@@ -86,7 +86,7 @@ func TestStartWorkerLarge(t *testing.T) {
 		q.Owned = append(q.Owned, fmt.Sprintf("a%03d/%s", i, strings.Repeat("\"", 195)))
 		q.Locked = append(q.Locked, fmt.Sprintf("b%03d/%s", i, strings.Repeat("x", 195)))
 	}
-	q.Owned = q.Owned[:499]
+	q.Owned, q.Locked = q.Owned[:500], q.Locked[:500]
 	before := len(f.calls(""))
 	_, err = s.StartWorker(t.Context(), by, q)
 	f.want("too much", err, "INVALID_ARGUMENT")
