@@ -178,9 +178,10 @@ func closable(r store.Leased, now time.Time) error {
 		return nil
 	}
 	made, err := store.Time(r.Made().CreatedAt)
-	if left := young - now.Sub(made); err == nil && left > 0 {
+	// One that is made in the future, as the clock has it, is young.
+	if age := max(0, now.Sub(made)); err == nil && age < young {
 		wrong.Message = "the agent of the lease may be being started: a lease that is provisioning can be closed after ten minutes"
-		return wrong.With("retryAfterMs", left.Milliseconds())
+		return wrong.With("retryAfterMs", (young - age).Milliseconds())
 	}
 	return nil
 }

@@ -140,6 +140,10 @@ func TestCloseEnds(t *testing.T) {
 		"orphaned":              {is(store.Orphaned), nil, "", nil, "", store.Closed, false, "-"},
 		"provisioning":          {is(store.Provisioning), nil, "", nil, "LEASE_WRONG_STATE", store.Provisioning, true, "LEASE_WRONG_STATE"},
 		"provisioning, 9 min":   {func(f *field, s server, r *store.Reviewer) { is(store.Provisioning)(f, s, r); age(f, r, 9*time.Minute) }, nil, "", nil, "LEASE_WRONG_STATE", store.Provisioning, true, "-"},
+		"provisioning, of 9999": {func(f *field, s server, r *store.Reviewer) {
+			is(store.Provisioning)(f, s, r)
+			f.edit("reviewer-leases", r.LeaseID, func(m map[string]any) { m["createdAt"] = "9999-01-01T00:00:00Z" })
+		}, nil, "", nil, "LEASE_WRONG_STATE", store.Provisioning, true, "-"},
 		"provisioning, 10 min": {func(f *field, s server, r *store.Reviewer) {
 			is(store.Provisioning)(f, s, r)
 			age(f, r, 10*time.Minute)
