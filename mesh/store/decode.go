@@ -20,6 +20,9 @@ func decode(file string, data []byte, into Record) error {
 	if json.Unmarshal(data, &members) != nil {
 		return corrupt("it is not JSON")
 	}
+	if repeats(data) {
+		return corrupt("a member is there twice")
+	}
 	var version int
 	if json.Unmarshal(members["version"], &version) != nil {
 		return corrupt("it has no version")
@@ -52,6 +55,42 @@ func decode(file string, data []byte, into Record) error {
 		return corrupt(c.broken + " breaks a rule")
 	}
 	return nil
+}
+
+// repeats reports whether an object in a JSON text has a member twice: readers do
+// not agree about which one counts. Below the record itself, where package json
+// reads the names, the size of letters makes no difference.
+func repeats(data []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var open []map[string]bool // the members of objects that have begun; nil: an array
+	name := false              // a name of a member is next
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		d, _ := token.(json.Delim)
+		switch s, ok := token.(string); {
+		case d == '{':
+			open = append(open, map[string]bool{})
+		case d == '[':
+			open = append(open, nil)
+		case d == '}' || d == ']':
+			open = open[:len(open)-1]
+		case ok && name:
+			if len(open) > 1 {
+				s = strings.ToLower(strings.ToUpper(s))
+			}
+			seen := open[len(open)-1]
+			if seen[s] {
+				return true
+			}
+			seen[s], name = true, false
+			continue
+		}
+		name = len(open) > 0 && open[len(open)-1] != nil
+	}
 }
 
 type field struct {

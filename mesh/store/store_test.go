@@ -241,6 +241,33 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// Readers do not agree about which of two members counts.
+func TestTwice(t *testing.T) {
+	t.Parallel()
+	c := controller()
+	c.ControllerProcess = &attest.Process{PID: 7, BootID: "b", StartTicks: "9"}
+	good, err := encode(c)
+	must(t, err)
+	for name, tc := range map[string]struct{ from, to, code string }{
+		"a state":               {`"state": "active"`, `"state": "active", "state": "released"`, "STATE_CORRUPT"},
+		"the same":              {`"state": "active"`, `"state": "active", "state": "active"`, "STATE_CORRUPT"},
+		"escaped":               {`"state": "active"`, `"state": "active", "st\u0061te": "released"`, "STATE_CORRUPT"},
+		"the version":           {`"version": 2`, `"version": 3, "version": 2`, "STATE_CORRUPT"},
+		"below":                 {`"pid": 7`, `"pid": 8, "pid": 7`, "STATE_CORRUPT"},
+		"below, in other sizes": {`"pid": 7`, `"PID": 8, "pid": 7`, "STATE_CORRUPT"},
+		"behind a member":       {`"state": "active"`, `"x": [{}, "y", {"z": ["state"]}], "state": "active", "state": "active"`, "STATE_CORRUPT"},
+		"a name as a value":     {`"state": "active"`, `"x": ["state", "state", {"state": "state"}, {"state": 1e999}], "state": "active"`, ""},
+	} {
+		text := strings.Replace(string(good), tc.from, tc.to, 1)
+		if text == string(good) {
+			t.Fatalf("%s: nothing was changed", name)
+		}
+		if err := decode("f.json", []byte(text), new(Controller)); fault.Code(err) != tc.code || (err == nil) != (tc.code == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A token of version 1 is read and never written.
 func TestNoToken(t *testing.T) {
 	t.Parallel()
