@@ -203,17 +203,37 @@ func (i *item) capture(ctx, waiting context.Context, a *herdrcli.Agent, w Wait) 
 		i.end(ctx, "identity_changed", identityChanged())
 	case i.follower.see(now, time.Now()) == settled && now.Cursor == a.Cursor:
 		err := i.commit(ctx, func(r *store.Receipt) { r.State, r.SettledSeq = store.Completed, now.Cursor })
-		if err != nil {
+		switch {
+		case err == nil:
+			i.complete(now, text, i.follower.proof())
+		case fault.Code(err) == "RECEIPT_WRONG_STATE" && i.receipt.State == store.Completed && i.receipt.SettledSeq == now.Cursor:
+			i.second(now, text)
+		default:
 			i.fail("collection", fault.Herdr(err))
-			return true
 		}
-		i.complete(now, text, i.follower.proof())
 	case now.Cursor != a.Cursor && !i.follower.unbroken:
 		i.end(ctx, "cursor_superseded", cursorSuperseded())
 	default:
 		return false
 	}
 	return true
+}
+
+// second answers a receipt that another call of the controller has completed while
+// this one read the same screen.
+func (i *item) second(a *herdrcli.Agent, text string) {
+	switch followed, err := i.followed(); {
+	case err != nil:
+		i.over(err)
+	case followed:
+		i.fail("collection", stale())
+	default:
+		i.complete(a, text, "first_seen")
+	}
+}
+
+func stale() *fault.Fault {
+	return fault.New("COLLECT_STALE", "the agent has gone on or changed since it was collected: its screen does not show that answer any more")
 }
 
 // look reads the screen of an agent and returns the agent as it is after that, nil
@@ -260,7 +280,7 @@ func (i *item) replay(ctx context.Context, w Wait) {
 		i.over(err)
 		return
 	}
-	i.fail("collection", fault.New("COLLECT_STALE", "the agent has gone on or changed since it was collected: its screen does not show that answer any more"))
+	i.fail("collection", stale())
 }
 
 // followed reports whether another task was sent to the agent after this one's

@@ -578,6 +578,53 @@ func TestMeanwhile(t *testing.T) {
 		o.one("abandoned", a, err, "collection", "RECEIPT_WRONG_STATE", 0)
 		o.want("abandoned", nil, "", "failed/abandoned")
 	})
+	t.Run("collected", func(t *testing.T) {
+		t.Parallel()
+		o := newOffice(t)
+		r := o.relay("reviewer", "w1:p2")
+		o.change(func(w *fakeherdr.World) { w.Pane("w1:p2").Text = []string{"the answer"} })
+		o.status("w1:p2", fakeherdr.Done)
+		o.slowly("w1:p2", func() {
+			if a, err := o.Collect(context.Background(), o.by, []string{r}, soon); err != nil || len(a.Completed) != 1 {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
+		a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
+		if err != nil || len(a.Completed) != 1 || len(a.Failed) > 0 || a.Completed[0].Proof != "first_seen" || !strings.HasPrefix(a.Completed[0].Output, "the answer") {
+			t.Errorf("%+v, %v", a, err)
+		}
+		o.want("collected", nil, "", "completed")
+	})
+	t.Run("collected, and another task", func(t *testing.T) {
+		t.Parallel()
+		o := newOffice(t)
+		r := o.relay("reviewer", "w1:p2")
+		o.status("w1:p2", fakeherdr.Done)
+		o.slowly("w1:p2", func() {
+			if a, err := o.Collect(context.Background(), o.by, []string{r}, soon); err != nil || len(a.Completed) != 1 {
+				t.Errorf("%+v, %v", a, err)
+				return
+			}
+			done := new(store.Receipt)
+			if err := o.store.Load(strings.TrimPrefix(r, store.TokenPrefix), done); err != nil {
+				t.Error(err)
+				return
+			}
+			next := *done
+			next.ReceiptID, next.State, next.BeforeSeq, next.AfterSeq, next.SettledSeq = disk.NewID(), store.Reserved, done.SettledSeq, 0, 0
+			x, err := o.store.Begin(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer x.End()
+			if err := x.Create(&next); err != nil {
+				t.Error(err)
+			}
+		})
+		a, err := o.Collect(t.Context(), o.by, []string{r}, soon)
+		o.one("followed", a, err, "collection", "COLLECT_STALE", 0)
+	})
 	t.Run("another whole turn", func(t *testing.T) {
 		t.Parallel()
 		o := newOffice(t)
