@@ -187,13 +187,14 @@ func TestMeshListed(t *testing.T) {
 	}
 
 	for _, test := range []struct {
-		list, dir, says string
+		list, set, says string
 	}{
-		{"link,control,mesh", "", "exclude each other"},
-		{"mesh,control", "", "exclude each other"},
-		{"mesh", "relative", "HERDR_MESH_STATE_DIR must be an absolute path"},
+		{"link,control,mesh", "HERDR_MESH_STATE_DIR=", "exclude each other"},
+		{"mesh,control", "HERDR_MESH_STATE_DIR=", "exclude each other"},
+		{"mesh", "HERDR_MESH_STATE_DIR=relative", "HERDR_MESH_STATE_DIR must be an absolute path"},
+		{"mesh", "HOME=", "HOME must be an absolute path"},
 	} {
-		env := inPane(t, s, "w1:p1", "HERDR_MESH_STATE_DIR="+test.dir)
+		env := inPane(t, s, "w1:p1", test.set)
 		for _, args := range [][]string{{"--toolsets", test.list}, {"tools", "--toolsets", test.list}, {"install", "codex", "--toolsets", test.list}} {
 			out, errs, code := run(t, env, "", args...)
 			if code != 2 || out != "" || !strings.Contains(errs, test.says) || strings.Count(errs, "\n") != 1 {

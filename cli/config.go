@@ -147,7 +147,13 @@ func (c *config) meshState() (string, error) {
 	if c.has("control") {
 		return "", usagef("the toolsets control and mesh exclude each other: leave one out")
 	}
-	dir := or(c.getenv("HERDR_MESH_STATE_DIR"), filepath.Join(c.getenv("HOME"), ".local", "state", "herdr-mesh"))
+	dir := c.getenv("HERDR_MESH_STATE_DIR")
+	if home := c.getenv("HOME"); dir == "" {
+		if !filepath.IsAbs(home) {
+			return "", usagef("the toolset mesh keeps its records in the home folder: HOME must be an absolute path, not %.64q (or set HERDR_MESH_STATE_DIR)", home)
+		}
+		dir = filepath.Join(home, ".local", "state", "herdr-mesh")
+	}
 	if !filepath.IsAbs(dir) {
 		return "", usagef("HERDR_MESH_STATE_DIR must be an absolute path, not %.64q", dir)
 	}

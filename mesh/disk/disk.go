@@ -245,6 +245,10 @@ func Folder(path string) error {
 func insecure(path string, info fs.FileInfo) *fault.Fault {
 	what := "is open to other users"
 	switch {
+	case info.IsDir() && private(info): // asked about as a file; Folder finds nothing wrong with it
+		what = "is a folder and not a file"
+	case info.Mode().IsRegular() && private(info):
+		what = "is a file and not a folder"
 	case info.Mode()&fs.ModeSymlink != 0:
 		what = "is a symbolic link"
 	case !info.IsDir() && !info.Mode().IsRegular():

@@ -170,10 +170,10 @@ func TestInsecure(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	if err := read("folder"); fault.Code(err) != "STATE_INSECURE" {
+	if err := read("folder"); fault.Code(err) != "STATE_INSECURE" || !strings.Contains(err.Error(), "is a folder and not a file") {
 		t.Errorf("a folder for a file: %v", err)
 	}
-	if err := folder("good"); fault.Code(err) != "STATE_INSECURE" {
+	if err := folder("good"); fault.Code(err) != "STATE_INSECURE" || !strings.Contains(err.Error(), "is a file and not a folder") {
 		t.Errorf("a file for a folder: %v", err)
 	}
 	for name, code := range map[string]string{"good": "", "open": "", "link": "STATE_IO", "pipe": "STATE_INSECURE", "folder": "STATE_INSECURE", "large": "STATE_CORRUPT"} {
