@@ -848,7 +848,6 @@ func TestFits(t *testing.T) {
 	}
 }
 
-
 // A root that is gone is not made anew: what was retained in it would be
 // forgotten. A new process may begin anew.
 func TestRootGone(t *testing.T) {
