@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -735,4 +737,151 @@ func TestMeshVerifyLocks(t *testing.T) {
 	if v := c.verify(web + python("py/requirements.lock")); v.State != "passed" {
 		t.Errorf("%+v", v)
 	}
+}
+
+// escape is a line of a shell that makes a folder the git folder of a repository
+// whose configuration runs a program outside, and a script of that program.
+func (c *checked) escape(dir string) (script, proof string) {
+	proof = filepath.Join(filepath.Dir(c.state), "escaped")
+	return `printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n[filter "x"]\n\tclean = "touch ` + proof + `; cat"\n' > ` + dir + `/config
+mkdir -p ` + dir + `/info; echo '* filter=x' > ` + dir + `/info/attributes
+`, proof
+}
+
+// submodule commits one to the lane, whose folder is empty. other is the
+// repository that its commit is of, below the home of tools.
+func (c *checked) submodule() (other string) {
+	other = filepath.Join(c.home, ".local/bin/other")
+	c.git(filepath.Dir(c.state), "init", "-q", "-b", "main", other)
+	c.file(other, "f.txt", "hello\n")
+	c.git(other, "add", ".")
+	c.git(other, "commit", "-qm", "sub")
+	c.git(c.tree, "update-index", "--add", "--cacheinfo", "160000,"+c.git(other, "rev-parse", "HEAD")+",sub")
+	if err := os.MkdirAll(filepath.Join(c.tree, "sub"), 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	c.commit(map[string]string{".gitmodules": "[submodule \"sub\"]\n\tpath = sub\n\turl = " + other + "\n"})
+	return other
+}
+
+// looks has a snapshot refused. This test's own git stays out of such a worktree.
+func (c *checked) looks(code, why string) {
+	c.t.Helper()
+	m := c.refuses(code, "herdr_owned_worker_verification_snapshot", fmt.Sprintf(`{"controller_id":"lead","lease_id":%q,"base_commit":%q,"expected_head":%q,"expected_status_sha256":%q}`, c.writer, c.base, c.head, anyDigest))
+	if !strings.Contains(m.fault.Message, why) {
+		c.t.Error(m.fault.Message)
+	}
+}
+
+func (c *checked) lacks(proof string) {
+	c.t.Helper()
+	if _, err := os.Lstat(proof); !errors.Is(err, fs.ErrNotExist) {
+		c.t.Errorf("a program of the gate ran outside the sandbox: %v", err)
+	}
+}
+
+// What a gate writes is no configuration of any git outside: not of one that
+// looks at the worktree after it, nor at the next snapshot.
+func TestMeshVerifySubmodule(t *testing.T) {
+	t.Parallel()
+	c := check(t)
+	other := c.submodule()
+	script, proof := c.escape("sub/.git")
+	for _, name := range []string{"verification-plan", "check-fast"} {
+		c.gate("verification-plan", "echo 'Minimum final gate: just check-fast'")
+		c.gate(name, "set -e\ncp -r "+other+"/. sub/\n"+script+"touch sub/f.txt\necho 'Minimum final gate: just check-fast'")
+		if v := c.verify(""); v.State != "invalidated" || v.FailureCode != "CONTENT_CHANGED" || v.AfterWorktreeSHA256 != "" || v.ExitCode == nil || *v.ExitCode != 0 {
+			t.Errorf("%s: %+v", name, v)
+		}
+		c.looks("VERIFY_UNAVAILABLE", "submodule")
+		c.lacks(proof)
+		if err := os.RemoveAll(filepath.Join(c.tree, "sub")); err != nil {
+			t.Fatal(err)
+		}
+		c.file(c.tree, "sub/x", "")
+		_ = os.Remove(filepath.Join(c.tree, "sub/x"))
+	}
+	// One that is there as git submodule makes it is no obstacle, and its .git is fixed.
+	c.git(c.tree, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init")
+	c.gate("verification-plan", "echo 'Minimum final gate: just check-fast'")
+	c.gate("check-fast", "! rm -f sub/.git && ! sh -c 'echo x > sub/.git'")
+	if v := c.verify(""); v.State != "passed" {
+		t.Errorf("%+v", v)
+	}
+	c.gate("check-fast", "mv sub other.log; mkdir sub; cp -r "+other+"/. sub/\n"+script+"touch sub/f.txt")
+	if v := c.verify(""); v.State != "invalidated" || v.FailureCode != "CONTENT_CHANGED" || v.AfterWorktreeSHA256 != "" {
+		t.Errorf("%+v", v)
+	}
+	c.lacks(proof)
+}
+
+// The .git of the lane cannot be written by a gate, and if somebody else points
+// it elsewhere meanwhile, no git follows.
+func TestMeshVerifyGitFile(t *testing.T) {
+	t.Parallel()
+	c := check(t)
+	common := filepath.Join(filepath.Dir(c.state), "repo", ".git")
+	c.gate("check-fast", "! rm -f .git && ! mv .git x.log && ! sh -c 'echo x > .git' && ! touch "+common+"/worktrees/lane/x")
+	if v := c.verify(""); v.State != "passed" {
+		t.Errorf("%+v", v)
+	}
+	script, proof := c.escape("evil.log")
+	c.gate("check-fast", "set -e\ncp -r "+common+" evil.log\n"+script+`mkdir -p evil.log/worktrees/mine
+echo ../.. > evil.log/worktrees/mine/commondir
+echo "$PWD/.git" > evil.log/worktrees/mine/gitdir
+cp evil.log/worktrees/lane/index evil.log/worktrees/lane/HEAD evil.log/worktrees/mine
+mkdir own.log
+cp evil.log/worktrees/lane/index evil.log/worktrees/lane/HEAD own.log
+echo `+common+` > own.log/commondir
+echo "$PWD/.git" > own.log/gitdir
+touch a.txt b.txt
+: > began.log; until [ -e end.log ]; do sleep 0.05; done`)
+	link := filepath.Join(c.tree, ".git")
+	for name, dir := range map[string]string{"another repository": "evil.log/worktrees/mine", "the same one": "own.log"} {
+		was, err := os.ReadFile(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := c.begin("herdr_owned_worker_verify", c.wanting(""))
+		eventually(t, "the gate", func() bool { _, err := os.Stat(filepath.Join(c.tree, "began.log")); return err == nil })
+		c.file(c.tree, "new.log", "gitdir: "+filepath.Join(c.tree, dir)+"\n")
+		if err := os.Rename(filepath.Join(c.tree, "new.log"), link); err != nil {
+			t.Fatal(err)
+		}
+		c.file(c.tree, "end.log", "")
+		if v := c.verdict(c.meshed(id)); v.State != "invalidated" || v.FailureCode != "CONTENT_CHANGED" || v.AfterWorktreeSHA256 != "" {
+			t.Errorf("%s: %+v", name, v)
+		}
+		c.looks("WORKTREE_MOVED", "the worktree")
+		c.lacks(proof)
+		c.file(c.tree, ".git", string(was))
+		for _, name := range []string{"began.log", "end.log", "evil.log", "own.log"} {
+			if err := os.RemoveAll(filepath.Join(c.tree, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A gate may write the worktree: nothing that others trust may be in it.
+func TestMeshVerifyApart(t *testing.T) {
+	t.Parallel()
+	c := check(t)
+	refused := func(what string, env ...string) {
+		t.Helper()
+		c.host = coordinate(t, c.s, "w1:p1", append([]string{"HERDR_MESH_STATE_DIR=" + c.state, "HOME=" + c.home}, env...)...)
+		m := c.refuses("VERIFY_UNAVAILABLE", "herdr_owned_worker_verify", c.wanting(""))
+		if !strings.Contains(m.fault.Message, "inside the worktree") {
+			t.Errorf("%s: %s", what, m.fault.Message)
+		}
+	}
+	refused("the configuration", "XDG_CONFIG_HOME="+filepath.Join(c.tree, "config.log"))
+	home := filepath.Join(c.tree, "home.log")
+	c.file(home, "x", "")
+	refused("HOME", "HOME="+home)
+	inside := filepath.Join(c.tree, "state.log")
+	if err := os.Rename(c.state, inside); err != nil {
+		t.Fatal(err)
+	}
+	refused("the state", "HERDR_MESH_STATE_DIR="+inside)
 }

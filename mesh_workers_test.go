@@ -680,6 +680,12 @@ func TestMeshWorkerRelease(t *testing.T) {
 			far := newRepo(t)
 			far.git(far.main, "worktree", "add", "-q", "-b", "lane", lane)
 		},
+		func() { // one of the same, but with another git folder
+			r.git(r.main, "worktree", "add", "-q", "--detach", lane+"2")
+			if err := os.Rename(lane+"2", lane); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		rename(lane, away)
 		instead()

@@ -31,6 +31,9 @@ func (t *Tree) Check(ctx context.Context, f Facts) error {
 	if err := t.base(ctx, f.Base); err != nil {
 		return err
 	}
+	if _, err := t.Pin(ctx); err != nil {
+		return err
+	}
 	digest, err := t.StatusDigest(ctx)
 	if err == nil && !strings.EqualFold(digest, f.StatusSHA256) {
 		err = mismatch("STATUS_DIGEST_MISMATCH", "git status prints something else than was expected", f.StatusSHA256, digest)

@@ -219,11 +219,11 @@ func (l *Lanes) lane(ctx context.Context, w *store.Writer, f git.Facts) (*git.Tr
 		return nil, err
 	}
 	tree, err := l.git.Open(ctx, w.Worktree)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case tree.CommonDir != disk.Resolved(w.GitCommonDir):
-		return nil, fault.New("WORKTREE_MOVED", "at the worktree's path is one of another repository")
+	}
+	if err := tree.Of(w.GitDir, w.GitCommonDir); err != nil {
+		return nil, err
 	}
 	return tree, tree.Check(ctx, f)
 }

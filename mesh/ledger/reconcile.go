@@ -151,6 +151,9 @@ func (l *Ledger) worktree(ctx context.Context, q Request) (*git.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := tree.Of(w.GitDir, w.GitCommonDir); err != nil {
+		return nil, err
+	}
 	return tree, tree.Check(ctx, facts(w, q.Checkpoint))
 }
 

@@ -584,6 +584,8 @@ func TestReconcileWriter(t *testing.T) {
 		"protected":      {func(w *store.Writer) { w.ProtectedBranches = []string{"topic"} }, "BRANCH_PROTECTED"},
 		"no ancestor":    {func(w *store.Writer) { w.BaseCommit = commit }, "BASE_NOT_ANCESTOR"},
 		"moved":          {func(w *store.Writer) { w.Worktree += "2" }, "WORKTREE_MOVED"},
+		"another's":      {func(w *store.Writer) { w.GitCommonDir = repo.tree }, "WORKTREE_MOVED"},
+		"other config":   {func(w *store.Writer) { w.GitDir += "2" }, "WORKTREE_MOVED"},
 		"the main one":   {func(w *store.Writer) { w.Worktree = repo.main }, "WORKTREE_IS_PRIMARY"},
 		"not a worktree": {func(w *store.Writer) { w.Worktree = f.dir }, "WORKTREE_NOT_ROOT"},
 	} {

@@ -28,6 +28,7 @@ type Step struct {
 	Kind     Kind
 	Worktree string   // is there to be written, also at that path; none for Python
 	GitDir   string   // the repository's common one, there to be read; for Gate only
+	Fixed    []string // files of the worktree that are there to be read; for Gate only
 	Home     string   // a scratch folder of the run: the command's HOME
 	Lock     string   // the copy of a requirements.lock; for Python only
 	UserHome string   // where the user's uv, mise and node are
@@ -151,6 +152,13 @@ func (s *Step) mounts(look look) (mounts []mount, err error) {
 		if below(s.Worktree, s.GitDir) { // a mount covers what was mounted below it before
 			slices.Reverse(mounts)
 		}
+		for _, file := range s.Fixed {
+			if !below(file, s.Worktree) {
+				return nil, fault.New("VERIFY_UNAVAILABLE", "a file of the worktree is outside it")
+			}
+			mounts = append(mounts, mount{"--ro-bind", file, file})
+		}
+		paths = append(paths, s.Fixed...)
 	case Web:
 		paths = append(paths, s.Worktree)
 		mounts = []mount{{"--bind", s.Worktree + "/web", s.Worktree + "/web"}}

@@ -102,6 +102,12 @@ func TestArgv(t *testing.T) {
 --bind /home/u/w/one /home/u/w/one --ro-bind /home/u/r/.git /home/u/r/.git
 ` + toolMounts + environment + `--setenv UV_OFFLINE 1 --chdir /home/u/w/one -- uv run --x`, false},
 
+		// A mount covers what was mounted below it before.
+		"files that stay as they are": {with(func(s *Step) { s.Fixed = []string{"/srv/w/.git", "/srv/w/a/.git"} }), merged, isolated + "--unshare-net " + mergedRoots + shownEtc + `
+--dir /home --dir /srv --dir /home/u --dir /srv/r --dir /srv/w --dir /home/u/.local --dir /srv/w/a --dir /home/u/.local/share
+--bind /srv/w /srv/w --ro-bind /srv/r/.git /srv/r/.git --ro-bind /srv/w/.git /srv/w/.git --ro-bind /srv/w/a/.git /srv/w/a/.git
+` + toolMounts + environment + `--setenv UV_OFFLINE 1 --chdir /srv/w -- uv run --x`, false},
+
 		"root": {gate("/srv/w", "/srv/r/.git"), merged, isolated + "--unshare-net " + mergedRoots +
 			strings.Replace(shownEtc, "--dev", "--remount-ro /proc --dev", 1) + `
 --dir /home --dir /srv --dir /home/u --dir /srv/r --dir /home/u/.local --dir /home/u/.local/share
@@ -171,6 +177,8 @@ func TestArgvRefused(t *testing.T) {
 		"no worktree":                 func(s *Step) { s.Worktree = "" },
 		"a worktree that is unclean":  func(s *Step) { s.Worktree = "/srv/../w" },
 		"an unclean git folder":       func(s *Step) { s.GitDir = "/srv/r/.git/" },
+		"a fixed file outside":        func(s *Step) { s.Fixed = []string{"/srv/x"} },
+		"an unclean fixed file":       func(s *Step) { s.Fixed = []string{"/srv/w/../x"} },
 		"a relative scratch folder":   func(s *Step) { s.Home = "h" },
 		"no HOME":                     func(s *Step) { s.UserHome = "" },
 		"a HOME that no PATH has":     func(s *Step) { s.UserHome = "/home/a:b" },

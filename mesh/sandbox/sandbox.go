@@ -140,6 +140,7 @@ type Result struct {
 	// not be set up, or has no such program. Then Exit and Stderr are bubblewrap's.
 	// Of a command that was killed it tells nothing.
 	Began          bool
+	Ended          bool // all that it started is gone
 	Took           time.Duration
 	Stdout, Stderr Stream
 }
@@ -194,7 +195,7 @@ func run(ctx context.Context, program string, args []string, head int, timeout t
 	if out.Err == nil && out.Exit >= 0 {
 		r.Exit = &out.Exit
 	}
-	if !inside.over() {
+	if r.Ended = inside.over(); !r.Ended {
 		return r, fault.New("INTERNAL", "processes of the sandbox could not be ended")
 	}
 	switch {

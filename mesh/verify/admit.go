@@ -12,6 +12,7 @@ import (
 	"herdr-link/mesh/controller"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/sandbox"
 	"herdr-link/mesh/store"
@@ -39,6 +40,8 @@ type run struct {
 	at     controller.Terminal
 	q      Request
 	step   sandbox.Step
+	pin    *git.Pin // before the first command
+	loose  bool     // something of a command may still run
 	cursor int64
 	record *store.Run // nobody else's until done is closed
 	tails  Tails
@@ -113,7 +116,11 @@ func (v *Verifier) admit(ctx context.Context, controllerID string, by controller
 	}
 	defer x.End()
 	r.cursor, r.step.Worktree, r.step.GitDir = s.cursor, s.tree.Root, s.tree.CommonDir
+	r.pin, r.step.Fixed = s.pin, s.pin.Files()
 	if r.step.Home, err = v.store.Root(); err != nil { // each run has a folder in it
+		return nil, err
+	}
+	if err := v.apart(r.step.Worktree, r.step.Home); err != nil {
 		return nil, err
 	}
 	if err := r.step.Check(); err != nil {

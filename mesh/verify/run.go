@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"time"
 
 	"herdr-link/mesh/controller"
@@ -143,7 +144,7 @@ func (r *run) verify(ctx context.Context, root string) *ending {
 		return end
 	}
 	result, end := r.command(ctx, r.step, r.q.Timeout, failed, "uv", "run", "just", name)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || r.loose {
 		return end
 	}
 	if changed := r.same(ctx); changed != nil {
@@ -218,7 +219,10 @@ func (r *run) command(ctx context.Context, step sandbox.Step, limit time.Duratio
 	r.log.LogAttrs(context.Background(), slog.LevelInfo, "verify "+argv[0], attrs...)
 	switch {
 	case err != nil:
+		r.loose = result != nil && !result.Ended
 		return nil, &ending{state: state, code: fault.Code(err)}
+	case !r.pin.Same(): // git must not be run again
+		return nil, void("CONTENT_CHANGED")
 	case result.TimedOut && short:
 		return nil, &ending{state: timedOut, code: "CONTROLLER_TTL_TOO_SHORT"}
 	}
@@ -246,11 +250,17 @@ var changes = map[string]bool{
 
 // same looks whether all is as it was when the run began.
 func (r *run) same(ctx context.Context) *ending {
+	if !r.pin.Same() {
+		r.record.AfterWorktreeSHA256 = ""
+		return void("CONTENT_CHANGED")
+	}
 	s, err := r.Snapshot(ctx, r.record.ControllerID, r.q.Expected)
 	code := fault.Code(err)
 	switch {
 	case changes[code]:
-		r.record.AfterWorktreeSHA256 = r.content(ctx)
+		if r.record.AfterWorktreeSHA256 = ""; !strings.HasPrefix(code, "WORKTREE_") { // else it is another's
+			r.record.AfterWorktreeSHA256 = r.content(ctx)
+		}
 		return void("CONTENT_CHANGED")
 	case err != nil:
 		return void(code)
@@ -268,7 +278,7 @@ func (r *run) same(ctx context.Context) *ending {
 // content is the digest of whatever the worktree is now, or "".
 func (r *run) content(ctx context.Context) string {
 	tree, err := r.git.Open(ctx, r.record.Worktree)
-	if err != nil {
+	if err != nil || !r.pin.Same() {
 		return ""
 	}
 	digest, _ := tree.ContentDigest(ctx, r.record.BaseCommit)

@@ -8,6 +8,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/controller"
+	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
@@ -96,6 +98,7 @@ type Snapshot struct {
 
 	cursor int64
 	tree   *git.Tree
+	pin    *git.Pin
 }
 
 // Snapshot looks at the worktree of a lease of the controller. It needs no
@@ -117,8 +120,14 @@ func (v *Verifier) Snapshot(ctx context.Context, controllerID string, e Expected
 	if s.tree, err = v.git.Open(ctx, w.Worktree); err != nil {
 		return nil, err
 	}
-	if s.tree.CommonDir != w.GitCommonDir {
-		return nil, fault.New("WORKTREE_MOVED", "the worktree is of another repository than it was")
+	if err := s.tree.Of(w.GitDir, w.GitCommonDir); err != nil {
+		return nil, err
+	}
+	if s.pin, err = s.tree.Pin(ctx); err != nil {
+		if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Code == "GIT_FAILED" {
+			err = fault.New("VERIFY_UNAVAILABLE", "%s", f.Message)
+		}
+		return nil, err
 	}
 	facts := git.Facts{Branch: w.Branch, Protected: w.ProtectedBranches, Head: e.Head, Base: w.BaseCommit, StatusSHA256: e.StatusSHA256}
 	if err := s.tree.Check(ctx, facts); err != nil {
@@ -163,6 +172,20 @@ func (v *Verifier) agent(ctx context.Context, socket, controllerID string, e Exp
 
 func mismatch(code, message, expected, current string) error {
 	return fault.New(code, "%s", message).With("expected", expected).With("current", current)
+}
+
+// apart fails with VERIFY_UNAVAILABLE if a gate, which may write all of the
+// worktree, could write the records or what git and others read of HOME.
+func (v *Verifier) apart(worktree, state string) error {
+	if state = disk.Resolved(state); git.Below(worktree, state) || git.Below(state, worktree) {
+		return fault.New("VERIFY_UNAVAILABLE", "the mesh's state is inside the worktree, or the worktree inside it: a gate could write to the records. Set HERDR_MESH_STATE_DIR to another place")
+	}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
+		if dir := v.getenv(name); dir != "" && git.Below(worktree, dir) {
+			return fault.New("VERIFY_UNAVAILABLE", "%s is inside the worktree: a gate could write the configuration of git and of other programs", name)
+		}
+	}
+	return nil
 }
 
 // step is the surroundings of the run's commands, as far as they are the same
