@@ -787,10 +787,13 @@ func TestMeshVerifySubmodule(t *testing.T) {
 	c := check(t)
 	other := c.submodule()
 	script, proof := c.escape("sub/.git")
-	for _, name := range []string{"verification-plan", "check-fast"} {
+	for name, more := range map[string]string{
+		"verification-plan": `,"bootstrap_python_locks":["requirements.lock"]`, // there is none, but no git looks for it
+		"check-fast":        "",
+	} {
 		c.gate("verification-plan", "echo 'Minimum final gate: just check-fast'")
 		c.gate(name, "set -e\ncp -r "+other+"/. sub/\n"+script+"touch sub/f.txt\necho 'Minimum final gate: just check-fast'")
-		if v := c.verify(""); v.State != "invalidated" || v.FailureCode != "CONTENT_CHANGED" || v.AfterWorktreeSHA256 != "" || v.ExitCode == nil || *v.ExitCode != 0 {
+		if v := c.verify(more); v.State != "invalidated" || v.FailureCode != "CONTENT_CHANGED" || v.AfterWorktreeSHA256 != "" || v.ExitCode == nil || *v.ExitCode != 0 {
 			t.Errorf("%s: %+v", name, v)
 		}
 		c.looks("VERIFY_UNAVAILABLE", "submodule")
@@ -871,7 +874,7 @@ func TestMeshVerifyApart(t *testing.T) {
 		t.Helper()
 		c.host = coordinate(t, c.s, "w1:p1", append([]string{"HERDR_MESH_STATE_DIR=" + c.state, "HOME=" + c.home}, env...)...)
 		m := c.refuses("VERIFY_UNAVAILABLE", "herdr_owned_worker_verify", c.wanting(""))
-		if !strings.Contains(m.fault.Message, "inside the worktree") {
+		if !strings.Contains(m.fault.Message, "inside the worktree") || !strings.Contains(m.fault.Message, ": a gate could write") {
 			t.Errorf("%s: %s", what, m.fault.Message)
 		}
 	}
@@ -884,4 +887,18 @@ func TestMeshVerifyApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("the state", "HERDR_MESH_STATE_DIR="+inside)
+	around := filepath.Dir(c.tree)
+	all, err := os.ReadDir(inside)
+	for _, e := range all {
+		if err == nil {
+			err = os.Rename(filepath.Join(inside, e.Name()), filepath.Join(around, e.Name()))
+		}
+	}
+	if err == nil {
+		err = os.Chmod(around, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("a worktree in the state", "HERDR_MESH_STATE_DIR="+around)
 }
