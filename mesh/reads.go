@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 
 	"herdr-link/herdrcli"
 	"herdr-link/mcp"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/lease"
 	"herdr-link/mesh/screen"
 )
 
@@ -50,13 +50,8 @@ func (m *Mesh) agents(ctx context.Context) ([]herdrcli.Agent, error) {
 	}
 	var list []herdrcli.Agent
 	found, err := find(out.Stdout, "agents", '[')
-	if err != nil || json.Unmarshal(found.member, &list) != nil {
+	if err != nil || json.Unmarshal(found.member, &list) != nil || !lease.Plausible(list) {
 		return nil, badOutput("agent list")
-	}
-	for _, a := range list {
-		if _, err := strconv.ParseInt(string(a.Changes), 10, 64); err != nil || a.PaneID == "" || a.TerminalID == "" || a.Status == "" {
-			return nil, badOutput("agent list")
-		}
 	}
 	return list, nil
 }

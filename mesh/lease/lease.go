@@ -10,7 +10,9 @@ import (
 	"errors"
 	"io/fs"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/disk"
@@ -51,12 +53,37 @@ func (l *Leases) Agents(ctx context.Context) ([]herdrcli.Agent, error) {
 	if err != nil {
 		return nil, fault.Herdr(err)
 	}
-	for _, a := range list {
-		if _, err := strconv.ParseInt(string(a.Changes), 10, 64); err != nil || a.PaneID == "" || a.TerminalID == "" || a.Status == "" {
-			return nil, fault.New("HERDR_BAD_OUTPUT", "herdr agent list did not tell an agent's terminal, pane, status or cursor")
-		}
+	if !Plausible(list) {
+		return nil, fault.New("HERDR_BAD_OUTPUT", "herdr agent list did not tell an agent's terminal, pane, status or cursor, told an odd one, or one terminal twice")
 	}
 	return list, nil
+}
+
+// How long what Herdr tells may be, in bytes.
+const (
+	longestID   = 256
+	longestText = 4 << 10
+)
+
+// Plausible reports whether a list of agents can be what it should be: each agent
+// has a pane, a status, a cursor and a terminal of its own, and nothing that would
+// be odd in a record, a message or a file's name. Not all agents have names.
+func Plausible(list []herdrcli.Agent) bool {
+	terminals := map[string]bool{}
+	for _, a := range list {
+		_, err := strconv.ParseInt(string(a.Changes), 10, 64)
+		if err != nil || a.Cursor < 0 || !herdrcli.IsPane(a.PaneID) || a.Status == "" || terminals[a.TerminalID] ||
+			a.TerminalID == "" || len(a.TerminalID) > longestID || strings.ContainsAny(a.TerminalID, `/\`) || strings.ContainsFunc(a.TerminalID, unicode.IsControl) {
+			return false
+		}
+		for _, text := range []string{a.Name, a.Kind, a.Status, a.Cwd} {
+			if len(text) > longestText || strings.ContainsFunc(text, unicode.IsControl) {
+				return false
+			}
+		}
+		terminals[a.TerminalID] = true
+	}
+	return true
 }
 
 // Retained returns the leases of all three kinds that are not terminal. One

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,5 +60,54 @@ func TestHold(t *testing.T) {
 	}
 	if _, err := l.Hold(t.Context(), a); fault.Code(err) != "TARGET_LOCK_UNAVAILABLE" {
 		t.Errorf("a folder that is open to others: %v", err)
+	}
+}
+
+// What Herdr tells is nothing to rely on.
+func TestPlausible(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", longestText+1)
+	for name, tc := range map[string]struct {
+		change func(*herdrcli.Agent)
+		ok     bool
+	}{
+		"as it is":                  {func(*herdrcli.Agent) {}, true},
+		"unnamed":                   {func(a *herdrcli.Agent) { a.Name = "" }, true},
+		"no kind, no folder":        {func(a *herdrcli.Agent) { a.Kind, a.Cwd = "", "" }, true},
+		"of another language":       {func(a *herdrcli.Agent) { a.Name, a.Cwd = "ünï", "/tmp/a b" }, true},
+		"cursor 0":                  {func(a *herdrcli.Agent) { a.Changes, a.Cursor = herdrcli.Raw("0"), 0 }, true},
+		"a negative cursor":         {func(a *herdrcli.Agent) { a.Changes, a.Cursor = herdrcli.Raw("-7"), -7 }, false},
+		"a cursor as text":          {func(a *herdrcli.Agent) { a.Changes = herdrcli.Raw(`"5"`) }, false},
+		"no pane":                   {func(a *herdrcli.Agent) { a.PaneID = "" }, false},
+		"an option for a pane":      {func(a *herdrcli.Agent) { a.PaneID = "--session=x" }, false},
+		"a path for a pane":         {func(a *herdrcli.Agent) { a.PaneID = "../x" }, false},
+		"no status":                 {func(a *herdrcli.Agent) { a.Status = "" }, false},
+		"no terminal":               {func(a *herdrcli.Agent) { a.TerminalID = "" }, false},
+		"a long terminal":           {func(a *herdrcli.Agent) { a.TerminalID = long[:longestID] }, true},
+		"too long a terminal":       {func(a *herdrcli.Agent) { a.TerminalID = long[:longestID+1] }, false},
+		"a path for a terminal":     {func(a *herdrcli.Agent) { a.TerminalID = "../x" }, false},
+		"a backslash in a terminal": {func(a *herdrcli.Agent) { a.TerminalID = `..\x` }, false},
+		"a line feed in a terminal": {func(a *herdrcli.Agent) { a.TerminalID = "term\n" }, false},
+		"a terminal twice":          {func(a *herdrcli.Agent) { a.TerminalID = "term_2" }, false},
+		"a long name":               {func(a *herdrcli.Agent) { a.Name = long }, false},
+		"a long kind":               {func(a *herdrcli.Agent) { a.Kind = long }, false},
+		"a long folder":             {func(a *herdrcli.Agent) { a.Cwd = long }, false},
+		"a long folder still":       {func(a *herdrcli.Agent) { a.Cwd = long[1:] }, true},
+		"an escape in a name":       {func(a *herdrcli.Agent) { a.Name = "\x1b[31m" }, false},
+		"C1 in a kind":              {func(a *herdrcli.Agent) { a.Kind = "a\u009b" }, false},
+		"a line feed in a folder":   {func(a *herdrcli.Agent) { a.Cwd = "/a\nb" }, false},
+		"DEL in a status":           {func(a *herdrcli.Agent) { a.Status = "idle\x7f" }, false},
+	} {
+		list := []herdrcli.Agent{
+			{Name: "one", Kind: "codex", Status: "idle", PaneID: "w1:p2", TerminalID: "term_1", Cwd: "/a", Changes: herdrcli.Raw("5"), Cursor: 5},
+			{Kind: "pi", Status: "working", PaneID: "w1:p3", TerminalID: "term_2", Changes: herdrcli.Raw("6"), Cursor: 6},
+		}
+		tc.change(&list[0])
+		if got := Plausible(list); got != tc.ok {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if !Plausible(nil) {
+		t.Error("no agents")
 	}
 }
