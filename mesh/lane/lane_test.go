@@ -288,7 +288,7 @@ func TestStart(t *testing.T) {
 		t.Errorf("%+v\n%+v\nnot\n%+v", r, f.record(), want)
 	}
 	calls := slices.DeleteFunc(f.calls("")[before:], func(c string) bool { return c == "pane get w1:p1" })
-	if got := strings.Join(calls, "\n"); got != "tab create --workspace w1 --cwd "+f.dir+" --label "+label+" --no-focus\n"+
+	if got := strings.Join(calls, "\n"); got != "agent list\ntab create --workspace w1 --cwd "+f.dir+" --label "+label+" --no-focus\n"+
 		"agent start critic --kind claude --pane w1:p5 --timeout 5000 -- --model opus --effort high\nagent list" {
 		t.Errorf("herdr ran:\n%s", got)
 	}
@@ -567,7 +567,7 @@ func TestAuthorityEnds(t *testing.T) {
 		"before a lease is written": {"pane get", 2, startReviewer, nil},
 		"before a pane is noted":    {"tab create", 1, startReviewer, []string{"tab create", "pane close"}},
 		"before another try":        {"agent start", 1, startReviewer, []string{"tab create", "agent start", "pane close"}},
-		"before it is active":       {"agent list", 1, startReviewer, []string{"tab create", "agent start", "agent start", "pane close"}},
+		"before it is active":       {"agent list", 2, startReviewer, []string{"tab create", "agent start", "agent start", "pane close"}},
 		"before an adoption is": {"agent get", 1, func(f *field, s server, by controller.Authority) error {
 			_, err := s.Adopt(f.t.Context(), by, f.adoption())
 			return err

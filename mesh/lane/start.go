@@ -37,7 +37,8 @@ type start struct {
 	// that are retained; nil: it may.
 	admit func(x *store.Section, retained []store.Leased) error
 
-	lost bool // there may be a tab of which nobody knows the pane
+	there []herdrcli.Agent // before the tab was made
+	lost  bool             // there may be a tab of which nobody knows the pane
 }
 
 // run returns when the lease is active, or when what was made is gone again, as
@@ -76,6 +77,9 @@ func (s *start) reserve(ctx context.Context) error {
 			if err := s.admit(x, retained); err != nil {
 				return err
 			}
+		}
+		if s.there, err = s.leases.Agents(x.Context()); err != nil {
+			return err
 		}
 		parent, err := s.herdr.PaneGet(x.Context(), tab.ParentPaneID)
 		switch {
@@ -123,16 +127,12 @@ func (s *start) provisioning() error {
 // before is somebody's: nothing of it is written down, and so it is never closed.
 func (s *start) create(ctx context.Context) error {
 	b, made := s.r.Base(), s.r.Made()
-	agents, err := s.leases.Agents(ctx)
-	if err != nil {
-		return err
-	}
 	tab, root, err := s.herdr.TabCreate(ctx, made.WorkspaceID, s.r.Dir(), made.TabLabel)
 	if err != nil {
 		s.lost = mayHaveActed(err)
 		return err
 	}
-	if known, err := s.known(root, agents); known || err != nil {
+	if known, err := s.known(root); known || err != nil {
 		s.lost = true
 		if err == nil {
 			err = fault.New("HERDR_BAD_OUTPUT", "herdr tab create answered with a pane that was there before: it is left as it is")
@@ -145,8 +145,8 @@ func (s *start) create(ctx context.Context) error {
 
 // known reports whether a pane is one of the agents that were there, or is told of
 // by a lease or a controller. It needs no lock: what is looked for was there before.
-func (s *start) known(p herdrcli.Pane, agents []herdrcli.Agent) (bool, error) {
-	if p.ID == s.r.Made().ParentPaneID || slices.ContainsFunc(agents, func(a herdrcli.Agent) bool { return a.PaneID == p.ID || a.TerminalID == p.TerminalID }) {
+func (s *start) known(p herdrcli.Pane) (bool, error) {
+	if p.ID == s.r.Made().ParentPaneID || slices.ContainsFunc(s.there, func(a herdrcli.Agent) bool { return a.PaneID == p.ID || a.TerminalID == p.TerminalID }) {
 		return true, nil
 	}
 	// Herdr may give the id of a pane that is gone to another one, but no terminal's.

@@ -4,6 +4,7 @@ package lease
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,5 +110,29 @@ func TestPlausible(t *testing.T) {
 	}
 	if !Plausible(nil) {
 		t.Error("no agents")
+	}
+}
+
+// A real Herdr's lists pass.
+func TestPlausibleCaptures(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ok", "launch-pending"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "herdr", "agent-list."+name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var capture struct{ Stdout string }
+		var answer struct {
+			Result struct{ Agents []herdrcli.Agent }
+		}
+		if err := json.Unmarshal(data, &capture); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(capture.Stdout), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if list := answer.Result.Agents; len(list) < 3 || !Plausible(list) {
+			t.Errorf("%s: %+v", name, list)
+		}
 	}
 }
