@@ -17,7 +17,7 @@ BINARY  := build/herdr-link$(shell go env GOEXE)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -buildid='
 TOOL    := go tool -modfile=tools/go.mod
 CC_HERE := $(firstword $(foreach c,$(CC) gcc clang,$(shell command -v $(c) 2>/dev/null)))
-GOTEST  := $(if $(CC_HERE),CGO_ENABLED=1 go test -race,CGO_ENABLED=0 go test) -shuffle=on -p 4 -parallel 8 # tests wait more than they work
+GOTEST  := $(if $(CC_HERE),CGO_ENABLED=1 go test -race,CGO_ENABLED=0 go test) -shuffle=on -p 4 -parallel 4 # tests wait more than they work
 FUZZTIME := 30s
 CROSSVET := CGO_ENABLED=0 go vet -trimpath ./... # compiles as dist does, which then need not
 
