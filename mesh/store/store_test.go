@@ -833,10 +833,13 @@ func TestFits(t *testing.T) {
 	long := strings.Repeat("\x01", 500)
 	w := all()[2].(*Writer)
 	w.PaneID, w.ControllerID, w.LeaseID = "", "", id1
-	for w.OwnedScopes = nil; Fits(w) == nil; {
-		w.OwnedScopes = append(w.OwnedScopes, strings.Repeat("x", 100))
+	w.OwnedScopes = nil
+	for _, size := range []int{5000, 100} { // the second fills what the first has left
+		for Fits(w) == nil {
+			w.OwnedScopes = append(w.OwnedScopes, strings.Repeat("x", size))
+		}
+		w.OwnedScopes = w.OwnedScopes[:len(w.OwnedScopes)-1]
 	}
-	w.OwnedScopes = w.OwnedScopes[1:]
 	must(t, Fits(w))
 	w.ControllerID, w.TerminalID, w.State = strings.Repeat("c", 100), strings.Repeat("\"", 256), ReleaseFailed
 	w.TabLabel, w.HerdrSocket = strings.Repeat("a", 64), strings.Repeat("/", 108)
