@@ -39,6 +39,19 @@ func (t *Tree) Of(gitDir, commonDir string) error {
 	return nil
 }
 
+// Reopen is Open for a worktree that was opened before, and is to be that one
+// still: WORKTREE_MOVED.
+func (g *Git) Reopen(ctx context.Context, root, gitDir, commonDir string) (*Tree, error) {
+	if err := Unmoved(root); err != nil {
+		return nil, err
+	}
+	t, err := g.Open(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.Of(gitDir, commonDir)
+}
+
 // Pin looks at what leads git from the worktree. It is GIT_FAILED if that is
 // something that whoever writes to the worktree could rewrite. Then git status
 // and git diff must not be run: they enter submodules.

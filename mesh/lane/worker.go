@@ -215,14 +215,8 @@ func (c *closing) still(r store.Leased, a *herdrcli.Agent) error {
 
 // lane opens a writer's worktree, if all facts hold (mesh.md §4.7, 1 to 5).
 func (l *Lanes) lane(ctx context.Context, w *store.Writer, f git.Facts) (*git.Tree, error) {
-	if err := git.Unmoved(w.Worktree); err != nil {
-		return nil, err
-	}
-	tree, err := l.git.Open(ctx, w.Worktree)
+	tree, err := l.git.Reopen(ctx, w.Worktree, w.GitDir, w.GitCommonDir)
 	if err != nil {
-		return nil, err
-	}
-	if err := tree.Of(w.GitDir, w.GitCommonDir); err != nil {
 		return nil, err
 	}
 	return tree, tree.Check(ctx, f)

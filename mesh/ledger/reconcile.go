@@ -144,14 +144,8 @@ func (l *Ledger) worktree(ctx context.Context, q Request) (*git.Tree, error) {
 	if !ok || lease.Terminal(r) {
 		return nil, nil
 	}
-	if err := git.Unmoved(w.Worktree); err != nil {
-		return nil, err
-	}
-	tree, err := l.git.Open(ctx, w.Worktree)
+	tree, err := l.git.Reopen(ctx, w.Worktree, w.GitDir, w.GitCommonDir)
 	if err != nil {
-		return nil, err
-	}
-	if err := tree.Of(w.GitDir, w.GitCommonDir); err != nil {
 		return nil, err
 	}
 	return tree, tree.Check(ctx, facts(w, q.Checkpoint))
