@@ -100,7 +100,7 @@ func (i *item) abandonable(x *store.Section) (*Abandoned, error) {
 	if err := lease.Same(l, agent); err != nil {
 		return nil, err
 	}
-	if !quiet(agent.Status) && agent.Status != "blocked" {
+	if !lease.Quiet(agent.Status) && agent.Status != "blocked" {
 		return nil, fault.New("AGENT_NOT_SETTLED", "the agent is at work, perhaps on that very task").With("status", agent.Status)
 	}
 	a.Failure, a.Status, a.Cursor = "abandoned", agent.Status, &agent.Cursor

@@ -262,7 +262,7 @@ func (i *item) replay(ctx context.Context, w Wait) {
 	ctx, stop := context.WithTimeoutCause(ctx, w.Timeout, errWaited)
 	defer stop()
 	current := func(a *herdrcli.Agent) bool {
-		return a != nil && quiet(a.Status) && a.Cursor == i.receipt.SettledSeq
+		return a != nil && lease.Quiet(a.Status) && a.Cursor == i.receipt.SettledSeq
 	}
 	agents, err := i.watch.Next(ctx)
 	if a := of(i.receipt, agents); err == nil && current(a) {

@@ -232,7 +232,7 @@ func ready(l store.Leased, agents []herdrcli.Agent, held *lease.Held) (*herdrcli
 		return nil, fault.New("LEASE_IDENTITY_CHANGED", "another agent had that name when its terminal was to be locked: call again")
 	case a.Status == "blocked":
 		return nil, fault.New("AGENT_BLOCKED", "the agent waits for its human")
-	case !quiet(a.Status):
+	case !lease.Quiet(a.Status):
 		return nil, fault.New("AGENT_NOT_SETTLED", "the agent is neither idle nor done").With("status", a.Status)
 	}
 	return a, nil

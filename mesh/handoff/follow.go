@@ -5,6 +5,7 @@ import (
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/disk"
+	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
 
@@ -50,7 +51,7 @@ func (f *follower) see(a *herdrcli.Agent, now time.Time) verdict {
 	case a.Status == "blocked":
 		f.blocked = true
 		return blocked
-	case quiet(a.Status):
+	case lease.Quiet(a.Status):
 		return settled
 	case a.Status == "working" && a.Cursor > f.after && !f.unbroken && !f.blocked:
 		return superseded
@@ -65,10 +66,6 @@ func (f *follower) proof() string {
 	}
 	return "first_seen"
 }
-
-// quiet reports whether an agent in that state has nothing to do. It is idle
-// once somebody has looked at what was done.
-func quiet(status string) bool { return status == "idle" || status == "done" }
 
 // of returns the agent of a receipt as it is now, or nil: the terminal, the pane,
 // the name, the kind and the folder must be those of the receipt.

@@ -316,7 +316,7 @@ func (m ruleset) begin(w *model, b *bridger, authority bool, p int8, step func(s
 		if r.outstanding() {
 			a, err := lease.Find(w.lease(), w.list())
 			taken := r.state == pending || w.inbox != k+1
-			if err == nil && (quiet(a.Status) || a.Status == "blocked" || m.abandonAtWork) && (taken || m.abandonYoung) {
+			if err == nil && (lease.Quiet(a.Status) || a.Status == "blocked" || m.abandonAtWork) && (taken || m.abandonYoung) {
 				step("abandons", func(v *model, b *bridger) { v.receipts[k].state = abandoned })
 			}
 		}
@@ -337,7 +337,7 @@ func (m ruleset) begin(w *model, b *bridger, authority bool, p int8, step func(s
 		}
 		if r.state == none {
 			a, err := lease.Find(w.lease(), w.list())
-			if err == nil && quiet(a.Status) && (!barrier || m.noBarrier) {
+			if err == nil && lease.Quiet(a.Status) && (!barrier || m.noBarrier) {
 				step("reserves", func(v *model, b *bridger) {
 					b.r, b.at, b.state, v.pane, v.lock = k, prompting, reserved, v.at, p
 					if !m.promptFirst {
@@ -353,7 +353,7 @@ func (m ruleset) begin(w *model, b *bridger, authority bool, p int8, step func(s
 // current is whether a completed receipt can be replayed.
 func (m ruleset) current(w *model, r int8) bool {
 	a := m.agentOf(w, r)
-	return a != nil && quiet(a.Status) && (int8(a.Cursor) == w.receipts[r].settled || m.replayAny)
+	return a != nil && lease.Quiet(a.Status) && (int8(a.Cursor) == w.receipts[r].settled || m.replayAny)
 }
 
 // gone is whether another task was sent after the answer of a receipt.

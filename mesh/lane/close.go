@@ -224,7 +224,7 @@ func (c *closing) agent(ctx context.Context, r store.Leased, held *lease.Held) (
 	b, err := c.find(ctx, r)
 	switch code := fault.Code(err); {
 	case err == nil && read && quiet(b) == nil && b.Cursor == a.Cursor:
-		rebind(r, b, c.at.Socket)
+		lease.Follow(r, b, c.at.Socket)
 		return b.PaneID, text, nil
 	case err != nil && code != "AGENT_NOT_FOUND" && code != "LEASE_IDENTITY_CHANGED":
 		return "", "", err

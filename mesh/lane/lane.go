@@ -93,10 +93,10 @@ func (l *Lanes) section(ctx context.Context, c caller, do func(*store.Section, *
 // quiet fails unless the agent is idle or done: AGENT_BLOCKED, for a dialog
 // belongs to its human (I8), or AGENT_NOT_SETTLED.
 func quiet(a *herdrcli.Agent) error {
-	switch a.Status {
-	case "idle", "done":
+	switch {
+	case lease.Quiet(a.Status):
 		return nil
-	case "blocked":
+	case a.Status == "blocked":
 		return fault.New("AGENT_BLOCKED", "the agent waits for its human, who must answer it first")
 	}
 	return fault.New("AGENT_NOT_SETTLED", "the agent is neither idle nor done: wait until it has settled").With("status", a.Status)
@@ -109,14 +109,4 @@ func cursor(a *herdrcli.Agent, expected int64) error {
 	}
 	return fault.New("CURSOR_MISMATCH", "the agent's cursor is another one than expected: something has happened since, so read its screen again").
 		With("expected", expected).With("current", a.Cursor)
-}
-
-// rebind has the lease follow its agent into the pane where it is now. That is
-// written down with what is written next.
-func rebind(r store.Leased, a *herdrcli.Agent, socket string) {
-	b := r.Base()
-	b.PaneID, b.TerminalID = a.PaneID, a.TerminalID
-	if b.HerdrSocket == "" { // a record of the older bridge
-		b.HerdrSocket = socket
-	}
 }

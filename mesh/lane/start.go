@@ -155,25 +155,18 @@ func (s *start) known(p herdrcli.Pane) (bool, error) {
 		same := terminal == p.TerminalID || terminal == "" && pane == p.ID
 		known = known || same && lease.In(socket, s.at.Socket) == nil
 	}
-	reviewers, err1 := store.Standing[store.Reviewer](s.store)
-	writers, err2 := store.Standing[store.Writer](s.store)
-	adopted, err3 := store.Standing[store.Adopted](s.store)
-	controllers, err4 := store.Standing[store.Controller](s.store)
-	for _, r := range reviewers.Records {
-		told(r.HerdrSocket, r.PaneID, r.TerminalID)
-	}
-	for _, r := range writers.Records {
-		told(r.HerdrSocket, r.PaneID, r.TerminalID)
-	}
-	for _, r := range adopted.Records {
-		told(r.HerdrSocket, r.PaneID, r.TerminalID)
+	leases, _, err1 := lease.Standing(s.store)
+	controllers, err2 := store.Standing[store.Controller](s.store)
+	for _, r := range leases {
+		b := r.Base()
+		told(b.HerdrSocket, b.PaneID, b.TerminalID)
 	}
 	for _, r := range controllers.Records {
 		if r.State == store.Active {
 			told(r.HerdrSocket, r.PaneID, r.TerminalID)
 		}
 	}
-	return known, cmp.Or(err1, err2, err3, err4)
+	return known, cmp.Or(err1, err2)
 }
 
 // mayHaveActed reports whether a command that failed may have done its work.
@@ -240,7 +233,7 @@ func (s *start) activate(ctx context.Context) error {
 		return err
 	}
 	return s.on(ctx, func(x *store.Section) error {
-		rebind(s.r, a, s.at.Socket)
+		lease.Follow(s.r, a, s.at.Socket)
 		s.r.Base().State = store.Active
 		return x.Replace(s.r)
 	})

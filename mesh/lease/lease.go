@@ -6,6 +6,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -92,11 +93,26 @@ func Retained(x *store.Section) (all []store.Leased, err error) {
 	reviewers, err1 := store.Retained[store.Reviewer](x)
 	writers, err2 := store.Retained[store.Writer](x)
 	adopted, err3 := store.Retained[store.Adopted](x)
-	for _, err := range []error{err1, err2, err3} {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(err1, err2, err3); err != nil {
+		return nil, err
 	}
+	return join(reviewers, writers, adopted), nil
+}
+
+// Standing returns the leases of all three kinds that are not terminal, as they
+// stand without the lock, and the files that cannot be read.
+func Standing(s *store.Store) (all []store.Leased, invalid []store.Invalid, err error) {
+	reviewers, err1 := store.Standing[store.Reviewer](s)
+	writers, err2 := store.Standing[store.Writer](s)
+	adopted, err3 := store.Standing[store.Adopted](s)
+	if err := cmp.Or(err1, err2, err3); err != nil {
+		return nil, nil, err
+	}
+	invalid = append(append(append([]store.Invalid{}, reviewers.Invalid...), writers.Invalid...), adopted.Invalid...) // [], not null
+	return join(reviewers.Records, writers.Records, adopted.Records), invalid, nil
+}
+
+func join(reviewers []*store.Reviewer, writers []*store.Writer, adopted []*store.Adopted) (all []store.Leased) {
 	for _, r := range reviewers {
 		all = append(all, r)
 	}
@@ -106,7 +122,7 @@ func Retained(x *store.Section) (all []store.Leased, err error) {
 	for _, r := range adopted {
 		all = append(all, r)
 	}
-	return all, nil
+	return all
 }
 
 // Load reads a lease of that kind, which may be terminal. Codes:
@@ -177,6 +193,10 @@ func Same(r store.Leased, a *herdrcli.Agent) error {
 	return nil
 }
 
+// Quiet reports whether an agent in that state has nothing to do. It is idle once
+// somebody has looked at what was done.
+func Quiet(status string) bool { return status == "idle" || status == "done" }
+
 // Find is Agent and Same: AGENT_NOT_FOUND, LEASE_IDENTITY_CHANGED.
 func Find(r store.Leased, agents []herdrcli.Agent) (*herdrcli.Agent, error) {
 	a := Agent(r, agents)
@@ -193,11 +213,18 @@ func Bind(x *store.Section, r store.Leased, a *herdrcli.Agent, socket string) er
 	if b.PaneID == a.PaneID && b.TerminalID == a.TerminalID && b.HerdrSocket != "" {
 		return nil
 	}
+	Follow(r, a, socket)
+	return x.Replace(r)
+}
+
+// Follow has the lease follow its agent into the pane where it is now. That is
+// written down with what is written next.
+func Follow(r store.Leased, a *herdrcli.Agent, socket string) {
+	b := r.Base()
 	b.PaneID, b.TerminalID = a.PaneID, a.TerminalID
-	if b.HerdrSocket == "" {
+	if b.HerdrSocket == "" { // a record of the older bridge
 		b.HerdrSocket = socket
 	}
-	return x.Replace(r)
 }
 
 // In fails with LEASE_OTHER_SESSION if a record is of another Herdr session than

@@ -83,7 +83,7 @@ type Inventory struct {
 func (l *Ledger) Inventory(ctx context.Context, controllerID string) (*Inventory, error) {
 	// In this order: an agent that was started in between then has no lease yet,
 	// and no lease is without its agent.
-	leases, invalid, err := l.standing()
+	leases, invalid, err := lease.Standing(l.store)
 	if err != nil {
 		return nil, err
 	}
@@ -113,28 +113,4 @@ func (l *Ledger) Inventory(ctx context.Context, controllerID string) (*Inventory
 		}
 	}
 	return i, nil
-}
-
-// standing returns the leases of all kinds that are not terminal, and the files
-// that cannot be read.
-func (l *Ledger) standing() (all []store.Leased, invalid []store.Invalid, err error) {
-	reviewers, err1 := store.Standing[store.Reviewer](l.store)
-	writers, err2 := store.Standing[store.Writer](l.store)
-	adopted, err3 := store.Standing[store.Adopted](l.store)
-	for _, err := range []error{err1, err2, err3} {
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, r := range reviewers.Records {
-		all = append(all, r)
-	}
-	for _, r := range writers.Records {
-		all = append(all, r)
-	}
-	for _, r := range adopted.Records {
-		all = append(all, r)
-	}
-	invalid = append(append(append([]store.Invalid{}, reviewers.Invalid...), writers.Invalid...), adopted.Invalid...)
-	return all, invalid, nil
 }

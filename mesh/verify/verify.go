@@ -164,7 +164,7 @@ func (v *Verifier) agent(ctx context.Context, socket, controllerID string, e Exp
 		return nil, nil, err
 	}
 	a, err := lease.Find(w, agents)
-	if err == nil && a.Status != "idle" && a.Status != "done" {
+	if err == nil && !lease.Quiet(a.Status) {
 		err = fault.New("AGENT_NOT_SETTLED", "the worker is neither idle nor done").With("status", a.Status)
 	}
 	return w, a, err
