@@ -115,7 +115,7 @@ func without(args, options []string) []string {
 // that they live.
 type pipe struct {
 	path string
-	fd   int
+	file *os.File
 }
 
 func (p *place) pipe(t *testing.T) *pipe {
@@ -123,22 +123,30 @@ func (p *place) pipe(t *testing.T) *pipe {
 	path := filepath.Join(p.step.Worktree, "pipe")
 	_ = os.Remove(path)
 	must(t, syscall.Mkfifo(path, 0o600))
-	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	must(t, err)
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	return &pipe{path, fd}
+	t.Cleanup(func() { _ = file.Close() })
+	return &pipe{path, file}
 }
 
 // drain returns what has been written, and whether nobody is left to write more.
 func (p *pipe) drain(t *testing.T) (text string, over bool) {
 	t.Helper()
+	raw, err := p.file.SyscallConn()
+	must(t, err)
 	for chunk := make([]byte, 1<<16); ; {
-		switch n, err := syscall.Read(p.fd, chunk); {
-		case errors.Is(err, syscall.EINTR):
-		case errors.Is(err, syscall.EAGAIN):
+		var n int
+		var failed error
+		must(t, raw.Read(func(fd uintptr) (done bool) {
+			n, failed = syscall.Read(int(fd), chunk)
+			return true
+		}))
+		switch {
+		case errors.Is(failed, syscall.EINTR):
+		case errors.Is(failed, syscall.EAGAIN):
 			return text, false
-		case err != nil:
-			t.Fatal(err)
+		case failed != nil:
+			t.Fatal(failed)
 		case n == 0:
 			return text, true
 		default:
@@ -293,7 +301,7 @@ func TestNobodySurvives(t *testing.T) {
 	command := p.recipe("survive", pipe.path)
 	must(t, exec.Command(command[0], command[1:]...).Run())
 	pipe.lives(t) // outside
-	must(t, syscall.Close(pipe.fd))
+	must(t, pipe.file.Close())
 	for range 5 {
 		pipe = p.pipe(t)
 		ended(t, p.run(t, patience, command...), free)
