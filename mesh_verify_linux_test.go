@@ -607,19 +607,21 @@ func (c *checked) rebase() {
 	c.gate("verification-plan", "echo 'Minimum final gate: just check-fast'")
 }
 
-// What the gate needs is fetched by locks, and only what it needs.
+// What the gate needs is fetched by locks, and only what it needs. The plan has no
+// part in it: its home is gone.
 func TestMeshVerifyBootstraps(t *testing.T) {
 	t.Parallel()
 	c := check(t)
 	c.gate("mise", `[ "$*" = "exec node@22.22.2 -- npm --prefix web ci --ignore-scripts" ] || exit 66
-[ -s /etc/resolv.conf ] && [ ! -e a.txt ] && [ ! -e .git ] || exit 67
+[ -s /etc/resolv.conf ] && [ ! -e a.txt ] && [ ! -e .git ] && [ -z "$(ls -A /gate-home)" ] || exit 67
 mkdir -p web/node_modules/.bin; printf '#!/bin/sh\n' > web/node_modules/.bin/tsc; chmod +x web/node_modules/.bin/tsc; echo fetched`)
-	c.gate("pip", `[ -s /etc/resolv.conf ] && [ ! -e '`+c.tree+`' ] && [ "$(ls /run 2>/dev/null)" = "" ] || exit 67
+	c.gate("pip", `[ -s /etc/resolv.conf ] && [ ! -e '`+c.tree+`' ] && [ "$(ls /run 2>/dev/null)$(ls -A /gate-home)" = "" ] || exit 67
 [ "$(id -u)" = 0 ] || ! [ -w "$9" ] || exit 68
 mkdir -p "$7"; cp "$9" "$7/copy"; echo "$@" > "$7/args"`)
 	c.gate("check-fast", `[ -x web/node_modules/.bin/tsc ] && [ ! -e /etc/resolv.conf ] || exit 69; cat /gate-home/python-bootstrap/*/copy /gate-home/python-bootstrap/*/args`)
 	c.commit(map[string]string{"py/requirements.lock": pinnedPython, "web/package.json": "{}", "web/package-lock.json": pinnedWeb})
 	c.rebase()
+	c.gate("verification-plan", "mkdir -p /gate-home/.config/mise; : > /gate-home/.config/mise/config.toml; echo 'Minimum final gate: just check-fast'")
 	if v := c.verify(""); v.State != "preflight_failed" || v.FailureCode != "WEB_DEPS_MISSING" || v.BootstrapWeb {
 		t.Fatalf("%+v", v)
 	}

@@ -137,6 +137,15 @@ func (r *run) verify(ctx context.Context, root string) *ending {
 	if r.record.SelectedGate = name; !isLocal(name) {
 		return preflight("GATE_NOT_LOCAL")
 	}
+	// The plan is the worker's code: what has the network takes no program or
+	// configuration from its home.
+	err = sandbox.RemoveScratch(root, r.record.RunID)
+	if err == nil {
+		scratch, err = sandbox.MakeScratch(root, r.record.RunID)
+	}
+	if err != nil {
+		return preflight(fault.Code(err))
+	}
 	if end := r.bootstrap(ctx, scratch); end != nil {
 		return end
 	}
