@@ -578,7 +578,7 @@ func TestMeshVerifyVoid(t *testing.T) {
 
 const (
 	pinnedPython = "# one\na==1.0 \\\n    --hash=sha256:0000000000000000000000000000000000000000000000000000000000000000\n"
-	pinnedWeb    = `{"lockfileVersion":3,"packages":{"":{"name":"web"},"node_modules/a":{"version":"1.0.0","resolved":"https://r.example.org/a.tgz","integrity":"sha512-x"}}}`
+	pinnedWeb    = `{"lockfileVersion":3,"packages":{"":{"name":"web"},"node_modules/a":{"version":"1.0.0","resolved":"https://r.example.org/a.tgz","integrity":"sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk="}}}`
 )
 
 // commit adds files to the base commit of the lane.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"path"
 	"slices"
@@ -140,17 +141,32 @@ func pinnedWeb(text []byte) bool {
 		json.Unmarshal(lock["packages"], &packages) != nil || len(packages) == 0 {
 		return false
 	}
-	for where, p := range packages {
-		if !pinnedPackage(where, p) {
+	for where := range packages {
+		if !pinnedPackage(where, packages) {
 			return false
 		}
 	}
 	return true
 }
 
+// bundled reports whether a package is inside of one that brings others along. What
+// this repository's own packages bundle is fetched.
+func bundled(where string, packages map[string]map[string]any) bool {
+	for i := strings.LastIndex(where, "/node_modules/"); i >= 0; i = strings.LastIndex(where, "/node_modules/") {
+		where = where[:i]
+		if names, _ := packages[where]["bundleDependencies"].([]any); len(names) > 0 && inModules(where) {
+			return true
+		}
+	}
+	return false
+}
+
+func inModules(where string) bool { return strings.Contains("/"+where+"/", "/node_modules/") }
+
 // pinnedPackage reports whether a package is this repository's own, is part of
 // another one, or is pinned.
-func pinnedPackage(where string, p map[string]any) bool {
+func pinnedPackage(where string, packages map[string]map[string]any) bool {
+	p := packages[where]
 	resolved, has := p["resolved"].(string)
 	integrity, _ := p["integrity"].(string)
 	switch {
@@ -159,9 +175,24 @@ func pinnedPackage(where string, p map[string]any) bool {
 	case p["link"] == true: // to a folder below web: no other one is there
 		return has && !strings.Contains(resolved, ":")
 	case has:
-		return strings.HasPrefix(resolved, "https://") && integrity != "" || strings.HasPrefix(resolved, "file:") && !strings.HasPrefix(resolved, "file://")
-	case !strings.Contains("/"+where+"/", "/node_modules/"):
+		return strings.HasPrefix(resolved, "https://") && isIntegrity(integrity) || strings.HasPrefix(resolved, "file:") && !strings.HasPrefix(resolved, "file://")
+	case !inModules(where):
 		return true
 	}
-	return p["inBundle"] == true || integrity != ""
+	return isIntegrity(integrity) || p["inBundle"] == true && bundled(where, packages)
+}
+
+// isIntegrity reports whether s has nothing but hashes that pin. npm takes what it
+// does not know for none, and then looks at no hash.
+func isIntegrity(s string) bool {
+	sizes := map[string]int{"sha1": 20, "sha256": 32, "sha384": 48, "sha512": 64}
+	all := strings.Fields(s)
+	for _, hash := range all {
+		name, text, _ := strings.Cut(hash, "-")
+		sum, err := base64.StdEncoding.Strict().DecodeString(text)
+		if err != nil || len(sum) != sizes[name] || len(sum) == 0 {
+			return false
+		}
+	}
+	return len(all) > 0
 }
