@@ -642,13 +642,14 @@ mkdir -p "$7"; cp "$9" "$7/copy"; echo "$@" > "$7/args"`)
 	if v := c.verify(`,"bootstrap_web":true`); v.State != "failed" || v.FailureCode != "" || v.Command[0] != "uv" {
 		t.Errorf("%+v", v)
 	}
-	if v := c.verify(`,"bootstrap_python_locks":["py/requirements.lock"]`); v.State != "failed" || v.FailureCode != "PY_BOOTSTRAP_FAILED" || *v.ExitCode != 2 || v.StdoutTail != "no\n" {
+	if v := c.verify(`,"bootstrap_python_locks":["py/requirements.lock"]`); v.State != "failed" || v.FailureCode != "PY_BOOTSTRAP_FAILED" || *v.ExitCode != 2 || v.StdoutTail != "no\n" ||
+		!strings.Contains(v.Failure, "no proxy") {
 		t.Errorf("%+v", v)
 	}
 	if err := os.RemoveAll(filepath.Join(c.tree, "web/node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	if v := c.verify(`,"bootstrap_web":true`); v.State != "failed" || v.FailureCode != "WEB_BOOTSTRAP_FAILED" || v.Command[0] != "mise" {
+	if v := c.verify(`,"bootstrap_web":true`); v.State != "failed" || v.FailureCode != "WEB_BOOTSTRAP_FAILED" || v.Command[0] != "mise" || !strings.Contains(v.Failure, "no proxy") {
 		t.Errorf("%+v", v)
 	}
 	c.gate("verification-plan", "echo 'Minimum final gate: just check-docs'") // which needs no web

@@ -62,6 +62,13 @@ var etc = []string{
 	"services", "ssl",
 }
 
+// authorities are the files in which systems keep the certificates that they trust.
+var authorities = []string{
+	"/etc/ssl/certs/ca-certificates.crt",                // Debian, Arch, Alpine
+	"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, Red Hat
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // the same, from Fedora 43 on
+}
+
 // passed are the variables that a command gets from this process.
 var passed = []string{"USER", "LOGNAME", "LANG", "LC_ALL", "TERM"}
 
@@ -125,7 +132,7 @@ func (s *Step) argv(look look, root bool, command []string) ([]string, error) {
 		args = append(args, m.how, m.from, m.to)
 	}
 	args = append(args, "--clearenv")
-	for _, v := range s.environ() {
+	for _, v := range s.environ(look) {
 		args = append(args, "--setenv", v[0], v[1])
 	}
 	dir := s.Worktree
@@ -195,8 +202,9 @@ func (s *Step) mounts(look look) (mounts []mount, err error) {
 	return append([]mount{{"--ro-bind", resolver, "/etc/resolv.conf"}}, mounts...), nil
 }
 
-// environ is all of a command's environment (mesh.md §6.2).
-func (s *Step) environ() (vars [][2]string) {
+// environ is all of a command's environment (mesh.md §6.2). With the network, uv
+// and node trust whom this system trusts, as its operator may have one more to trust.
+func (s *Step) environ(look look) (vars [][2]string) {
 	for _, name := range passed {
 		value, ok := "", false
 		for _, v := range s.Environ { // the last one counts, as for os/exec
@@ -229,9 +237,29 @@ func (s *Step) environ() (vars [][2]string) {
 		{"npm_config_globalconfig", home + "/.no-global-npmrc"},
 	}...)
 	if !s.online() {
-		vars = append(vars, [2]string{"UV_OFFLINE", "1"})
+		return append(vars, [2]string{"UV_OFFLINE", "1"})
+	}
+	if file := trusted(look); file != "" {
+		vars = append(vars, [2]string{"SSL_CERT_FILE", file}, [2]string{"NODE_EXTRA_CA_CERTS", file})
 	}
 	return vars
+}
+
+// trusted is the file of this system's authorities, or "" if there is none that a
+// sandbox shows: then a program has its own.
+func trusted(look look) string {
+	for _, name := range authorities {
+		file, err := regular(look, name)
+		if err != nil {
+			continue
+		}
+		for _, dir := range []string{"/usr", "/etc/ssl", "/etc/pki", "/etc/ca-certificates"} {
+			if below(file, dir) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // parents are the folders above the mounts that a sandbox lacks, shallow first.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +79,13 @@ const (
 `
 )
 
+// beside is that system with other paths, too.
+func (p paths) beside(other paths) paths {
+	all := maps.Clone(p)
+	maps.Copy(all, other)
+	return all
+}
+
 func TestArgv(t *testing.T) {
 	t.Parallel()
 	step := Step{Home: "/home/u/state/gate-sandbox-homes/r", UserHome: "/home/u"}
@@ -142,6 +150,14 @@ func TestArgv(t *testing.T) {
 --dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share
 --ro-bind /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf --bind /srv/w/web /srv/w/web
 ` + toolMounts + environment + `--chdir /srv/w -- uv run --x`, false},
+
+		"web, where the operator may add an authority": {with(func(s *Step) { s.Kind = Web }), merged.beside(paths{
+			"/etc/ssl": "/", "/etc/ssl/certs": "/", "/etc/ssl/certs/ca-certificates.crt": "-",
+		}), isolated + mergedRoots + shownEtc + `
+--dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share
+--ro-bind /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf --bind /srv/w/web /srv/w/web
+` + toolMounts + environment + `--setenv SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt --setenv NODE_EXTRA_CA_CERTS /etc/ssl/certs/ca-certificates.crt
+--chdir /srv/w -- uv run --x`, false},
 
 		"Python": {with(func(s *Step) {
 			s.Kind, s.Lock = Python, "/home/u/state/gate-inputs/r/abc-requirements.lock"
@@ -305,5 +321,30 @@ func TestNoLook(t *testing.T) {
 	broken := func(string) (fs.FileMode, string, error) { return fs.ModeDir, "", errors.New("broken") }
 	if got := system(broken, false, true); slices.Contains(got, "/lib64") || slices.Contains(got, "--unshare-net") {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestTrusted(t *testing.T) {
+	t.Parallel()
+	const debian, fedora, newer = "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
+	ssl := paths{"/etc": "/", "/etc/ssl": "/", "/etc/ssl/certs": "/"}
+	pki := paths{"/etc": "/", "/etc/pki": "/", "/etc/pki/tls": "/", "/etc/pki/tls/certs": "/", "/etc/pki/ca-trust": "/", "/etc/pki/ca-trust/extracted": "/", "/etc/pki/ca-trust/extracted/pem": "/"}
+	for name, tc := range map[string]struct {
+		host paths
+		want string
+	}{
+		"none":       {ssl, ""},
+		"Debian":     {ssl.beside(paths{debian: "-"}), debian},
+		"Arch":       {ssl.beside(paths{debian: "../../ca-certificates/extracted/tls-ca-bundle.pem", "/etc/ca-certificates": "/", "/etc/ca-certificates/extracted": "/", "/etc/ca-certificates/extracted/tls-ca-bundle.pem": "-"}), debian},
+		"Fedora":     {pki.beside(paths{fedora: newer, newer: "-"}), fedora},
+		"Fedora 43":  {pki.beside(paths{newer: "-"}), newer},
+		"a folder":   {ssl.beside(paths{debian: "/"}), ""},
+		"not shown":  {ssl.beside(paths{debian: "/var/lib/ca.pem", "/var": "/", "/var/lib": "/", "/var/lib/ca.pem": "-"}), ""},
+		"not in ssl": {ssl.beside(paths{debian: "/etc/sslx", "/etc/sslx": "-"}), ""},
+		"both":       {ssl.beside(pki).beside(paths{debian: "/gone", newer: "-"}), newer},
+	} {
+		if got := trusted(tc.host.look); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

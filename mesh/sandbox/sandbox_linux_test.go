@@ -473,7 +473,7 @@ func TestEnvironment(t *testing.T) {
 	ended(t, r, 0)
 	got := strings.Split(strings.TrimSuffix(string(r.Stdout.Tail), "\n"), "\n")
 	want := []string{"PWD=" + p.step.Worktree} // bubblewrap's
-	for _, v := range p.step.environ() {
+	for _, v := range p.step.environ(lstat) {
 		want = append(want, v[0]+"="+v[1])
 	}
 	slices.Sort(got)

@@ -51,11 +51,14 @@ var texts = map[string]string{
 	"GATE_NOT_LOCAL":           "the plan names a gate that cannot run here",
 	"WEB_DEPS_MISSING":         "the gate needs the packages of web, which are not installed, and bootstrap_web is not set",
 	"WEB_LOCK_UNTRUSTED":       "package.json, package-lock.json or .npmrc of web is not the committed one, or names packages that are not pinned",
-	"WEB_BOOTSTRAP_FAILED":     "the packages of web could not be fetched",
+	"WEB_BOOTSTRAP_FAILED":     "the packages of web could not be fetched" + bare,
 	"PY_LOCK_DRIFT":            "a requirements.lock is not there, no plain file, too large, or another one than in the base commit",
 	"PY_LOCK_UNPINNED":         "a requirements.lock has something else than packages pinned by version and SHA-256",
-	"PY_BOOTSTRAP_FAILED":      "Python packages could not be fetched",
+	"PY_BOOTSTRAP_FAILED":      "Python packages could not be fetched" + bare,
 }
+
+// bare is what may surprise in a fetch that fails.
+const bare = ": the end of stderr says why. A fetch has no proxy, token or setting of yours, and trusts the authorities of this system"
 
 func (e *ending) text() string {
 	switch text := texts[e.code]; {
