@@ -202,8 +202,9 @@ func (s *Step) mounts(look look) (mounts []mount, err error) {
 	return append([]mount{{"--ro-bind", resolver, "/etc/resolv.conf"}}, mounts...), nil
 }
 
-// environ is all of a command's environment (mesh.md §6.2). With the network, uv
-// and node trust whom this system trusts, as its operator may have one more to trust.
+// environ is all of a command's environment (mesh.md §6.2). uv and mise have the
+// Python and the node of this host, and fetch no other one. With the network, uv and
+// node trust whom this system trusts, as its operator may have one more to trust.
 func (s *Step) environ(look look) (vars [][2]string) {
 	for _, name := range passed {
 		value, ok := "", false
@@ -226,9 +227,12 @@ func (s *Step) environ(look look) (vars [][2]string) {
 		{"NO_COLOR", "1"},
 		{"PYTHONDONTWRITEBYTECODE", "1"},
 		{"UV_CACHE_DIR", home + "/.cache/uv"},
+		{"UV_PYTHON_INSTALL_DIR", s.UserHome + "/.local/share/uv/python"},
+		{"UV_PYTHON_DOWNLOADS", "never"},
 		{"MISE_CACHE_DIR", home + "/.cache/mise"},
 		{"MISE_CONFIG_DIR", home + "/.config/mise"},
 		{"MISE_DATA_DIR", s.UserHome + "/.local/share/mise"},
+		{"MISE_OFFLINE", "1"},
 		{"GIT_OPTIONAL_LOCKS", "0"},
 		{"npm_config_audit", "false"},
 		{"npm_config_fund", "false"},

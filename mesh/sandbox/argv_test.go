@@ -72,8 +72,9 @@ const (
 	environment = `--setenv PATH /home/u/.local/bin:/home/u/.local/share/mise/installs/node/22.22.2/bin:/usr/local/bin:/usr/bin:/bin
 --setenv HOME /gate-home --setenv TMPDIR /tmp --setenv XDG_RUNTIME_DIR /tmp --setenv CI 1 --setenv NO_COLOR 1
 --setenv PYTHONDONTWRITEBYTECODE 1 --setenv UV_CACHE_DIR /gate-home/.cache/uv
+--setenv UV_PYTHON_INSTALL_DIR /home/u/.local/share/uv/python --setenv UV_PYTHON_DOWNLOADS never
 --setenv MISE_CACHE_DIR /gate-home/.cache/mise --setenv MISE_CONFIG_DIR /gate-home/.config/mise
---setenv MISE_DATA_DIR /home/u/.local/share/mise --setenv GIT_OPTIONAL_LOCKS 0
+--setenv MISE_DATA_DIR /home/u/.local/share/mise --setenv MISE_OFFLINE 1 --setenv GIT_OPTIONAL_LOCKS 0
 --setenv npm_config_audit false --setenv npm_config_fund false --setenv npm_config_ignore_scripts true
 --setenv npm_config_userconfig /gate-home/.no-user-npmrc --setenv npm_config_globalconfig /gate-home/.no-global-npmrc
 `
