@@ -708,6 +708,11 @@ func TestMeshVerifyLocks(t *testing.T) {
 			c.commit(map[string]string{"web/package-lock.json": strings.Replace(pinnedWeb, "integrity", "x", 1)})
 		}, web, "WEB_LOCK_UNTRUSTED"},
 		{"package.json edited", write("web/package.json", "{ }"), web, "WEB_LOCK_UNTRUSTED"},
+		{"a repository instead of a version, committed", func() { c.commit(map[string]string{"web/package.json": `{"dependencies":{"a":"owner/name"}}`}) }, web, "WEB_LOCK_UNTRUSTED"},
+		{"the same in a workspace", func() {
+			c.commit(map[string]string{"web/package-lock.json": strings.Replace(pinnedWeb, `"":`, `"w":{},"":`, 1)})
+			c.file(c.tree, "web/w/package.json", `{"dependencies":{"a":"owner/name"}}`)
+		}, web, "WEB_LOCK_UNTRUSTED"},
 		{"another registry, committed", func() { c.commit(map[string]string{"web/.npmrc": "registry=https://e.example.org\n"}) }, web, "WEB_LOCK_UNTRUSTED"},
 		{"another lock", func() { c.commit(map[string]string{"web/npm-shrinkwrap.json": pinnedWeb}) }, web, "WEB_LOCK_UNTRUSTED"},
 		{"package.json a link", func() {

@@ -243,6 +243,9 @@ func (s *Step) environ(look look) (vars [][2]string) {
 	if !s.online() {
 		return append(vars, [2]string{"UV_OFFLINE", "1"})
 	}
+	if s.Kind == Web { // else npm runs the program that a repository which it has fetched names as git
+		vars = append(vars, [2]string{"npm_config_git", "/bin/false"})
+	}
 	if file := trusted(look); file != "" {
 		vars = append(vars, [2]string{"SSL_CERT_FILE", file}, [2]string{"NODE_EXTRA_CA_CERTS", file})
 	}

@@ -150,14 +150,14 @@ func TestArgv(t *testing.T) {
 		"web": {with(func(s *Step) { s.Kind = Web }), merged, isolated + mergedRoots + shownEtc + `
 --dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share
 --ro-bind /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf --bind /srv/w/web /srv/w/web
-` + toolMounts + environment + `--chdir /srv/w -- uv run --x`, false},
+` + toolMounts + environment + `--setenv npm_config_git /bin/false --chdir /srv/w -- uv run --x`, false},
 
 		"web, where the operator may add an authority": {with(func(s *Step) { s.Kind = Web }), merged.beside(paths{
 			"/etc/ssl": "/", "/etc/ssl/certs": "/", "/etc/ssl/certs/ca-certificates.crt": "-",
 		}), isolated + mergedRoots + shownEtc + `
 --dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share
 --ro-bind /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf --bind /srv/w/web /srv/w/web
-` + toolMounts + environment + `--setenv SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt --setenv NODE_EXTRA_CA_CERTS /etc/ssl/certs/ca-certificates.crt
+` + toolMounts + environment + `--setenv npm_config_git /bin/false --setenv SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt --setenv NODE_EXTRA_CA_CERTS /etc/ssl/certs/ca-certificates.crt
 --chdir /srv/w -- uv run --x`, false},
 
 		"Python": {with(func(s *Step) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -106,10 +107,11 @@ func lacksWeb(root *os.Root) bool {
 // trustedWeb reports whether npm would fetch what was committed, pinned, and from
 // where the base commit says.
 func trustedWeb(ctx context.Context, tree *git.Tree, root *os.Root, base string) bool {
+	manifest := func(folder string) ([]byte, error) { return plainFile(root, path.Join("web", folder, "package.json")) }
 	for _, name := range []string{webPackage, webLock} {
 		text, err := plainFile(root, name)
 		committed, found, err2 := tree.Show(ctx, "HEAD", name)
-		if err != nil || err2 != nil || !found || !bytes.Equal(text, committed) || name == webLock && !pinnedWeb(text) {
+		if err != nil || err2 != nil || !found || !bytes.Equal(text, committed) || name == webLock && !pinnedWeb(text, manifest) {
 			return false
 		}
 	}

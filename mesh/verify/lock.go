@@ -1,8 +1,6 @@
 package verify
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -127,72 +125,4 @@ func pinned(entry string) bool {
 		}
 	}
 	return true
-}
-
-// pinnedWeb reports whether a package-lock.json has npm fetch nothing but what
-// it pins, over https.
-func pinnedWeb(text []byte) bool {
-	// Names of members are compared as npm does, not as encoding/json would do for
-	// a struct: letters of another size make another member.
-	var lock map[string]json.RawMessage
-	var version int
-	var packages map[string]map[string]any
-	if json.Unmarshal(text, &lock) != nil || json.Unmarshal(lock["lockfileVersion"], &version) != nil || version != 2 && version != 3 ||
-		json.Unmarshal(lock["packages"], &packages) != nil || len(packages) == 0 {
-		return false
-	}
-	for where := range packages {
-		if !pinnedPackage(where, packages) {
-			return false
-		}
-	}
-	return true
-}
-
-// bundled reports whether a package is inside of one that brings others along. What
-// this repository's own packages bundle is fetched.
-func bundled(where string, packages map[string]map[string]any) bool {
-	for i := strings.LastIndex(where, "/node_modules/"); i >= 0; i = strings.LastIndex(where, "/node_modules/") {
-		where = where[:i]
-		if names, _ := packages[where]["bundleDependencies"].([]any); len(names) > 0 && inModules(where) {
-			return true
-		}
-	}
-	return false
-}
-
-func inModules(where string) bool { return strings.Contains("/"+where+"/", "/node_modules/") }
-
-// pinnedPackage reports whether a package is this repository's own, is part of
-// another one, or is pinned.
-func pinnedPackage(where string, packages map[string]map[string]any) bool {
-	p := packages[where]
-	resolved, has := p["resolved"].(string)
-	integrity, _ := p["integrity"].(string)
-	switch {
-	case p["resolved"] != nil && !has:
-		return false
-	case p["link"] == true: // to a folder below web: no other one is there
-		return has && !strings.Contains(resolved, ":")
-	case has:
-		return strings.HasPrefix(resolved, "https://") && isIntegrity(integrity) || strings.HasPrefix(resolved, "file:") && !strings.HasPrefix(resolved, "file://")
-	case !inModules(where):
-		return true
-	}
-	return isIntegrity(integrity) || p["inBundle"] == true && bundled(where, packages)
-}
-
-// isIntegrity reports whether s has nothing but hashes that pin. npm takes what it
-// does not know for none, and then looks at no hash.
-func isIntegrity(s string) bool {
-	sizes := map[string]int{"sha1": 20, "sha256": 32, "sha384": 48, "sha512": 64}
-	all := strings.Fields(s)
-	for _, hash := range all {
-		name, text, _ := strings.Cut(hash, "-")
-		sum, err := base64.StdEncoding.Strict().DecodeString(text)
-		if err != nil || len(sum) != sizes[name] || len(sum) == 0 {
-			return false
-		}
-	}
-	return len(all) > 0
 }
