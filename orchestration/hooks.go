@@ -138,7 +138,12 @@ func (h Hooks) Uninstall(ctx context.Context) (done string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := h.restore(ctx, m.replaced); err != nil {
+	err = h.restore(ctx, m.replaced)
+	if err != nil && ctx.Err() != nil { // nobody knows how far it came, so the whole is done
+		ctx = context.WithoutCancel(ctx)
+		err = h.restore(ctx, m.replaced)
+	}
+	if err != nil {
 		return "", err
 	}
 	if now, err = h.global(ctx); err != nil {

@@ -11,13 +11,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // Limits of one git.
 const (
 	gitTime   = 10 * time.Second
-	gitOutput = 1 << 20 // bytes of each stream
+	gitGrace  = 200 * time.Millisecond // to end when told to: what it was for has to be undone yet
+	gitOutput = 1 << 20                // bytes of each stream
 )
 
 var (
@@ -53,7 +55,13 @@ func (h Hooks) git(ctx context.Context, environ []string, args ...string) ([]byt
 	defer stop()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = environ
-	cmd.WaitDelay = time.Second
+	cmd.Cancel = func() error { // gently: a git that is killed leaves the lock of a file that it changes
+		if cmd.Process.Signal(syscall.SIGTERM) == nil {
+			return nil
+		}
+		return cmd.Process.Kill()
+	}
+	cmd.WaitDelay = gitGrace
 	var stdout, stderr limited
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
@@ -187,8 +195,12 @@ func (h Hooks) replaced(ctx context.Context) ([]string, error) {
 // point makes our directory the global one. If it does not become so, these
 // values are set again.
 func (h Hooks) point(ctx context.Context, replaced []string) error {
+	undo := context.WithoutCancel(ctx)
 	if _, err := h.git(ctx, h.outside(), "config", "--global", "--replace-all", "core.hooksPath", filepath.ToSlash(h.Dir)); err != nil {
-		return err
+		if !h.points(undo) {
+			return err
+		}
+		return errors.Join(err, h.restore(undo, replaced)) // it was killed when it had done so
 	}
 	now, err := h.global(ctx)
 	if err == nil && h.same(now.path) {
@@ -197,7 +209,13 @@ func (h Hooks) point(ctx context.Context, replaced []string) error {
 	if err == nil {
 		err = fmt.Errorf("core.hooksPath stays %s: %w", now.path, errElsewhere)
 	}
-	return errors.Join(err, h.restore(context.WithoutCancel(ctx), replaced))
+	return errors.Join(err, h.restore(undo, replaced))
+}
+
+// points reports whether the global value is known to be our directory.
+func (h Hooks) points(ctx context.Context) bool {
+	now, err := h.global(ctx)
+	return err == nil && now.set && h.same(now.path)
 }
 
 // restore undoes point.

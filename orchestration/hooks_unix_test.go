@@ -3,10 +3,13 @@
 package orchestration
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -54,5 +57,82 @@ func TestSignals(t *testing.T) {
 			}
 			s.logged()
 		})
+	}
+}
+
+// stuckGit is a git that, the first time it shall change a setting, takes the lock
+// of the file and gets stuck, before or after it has made the change.
+const stuckGit = `#!/bin/sh
+case "$*" in *"config --global --"[ru]*)
+	if mkdir "$HOME/once" 2>/dev/null; then
+		[ %[2]s = before ] || %[1]s "$@"
+		: >"$HOME/.gitconfig.lock"
+		trap 'kill "$!"; rm "$HOME/.gitconfig.lock"; exit 143' TERM
+		sleep 60 >/dev/null 2>&1 &
+		: >"$HOME/stuck"
+		wait
+	fi ;;
+esac
+exec %[1]s "$@"
+`
+
+// stop puts such a git on PATH, runs do, and cancels its context when git is stuck.
+func (s *sandbox) stop(when string, do func(context.Context) (string, error)) error {
+	s.t.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.put(s.home("bin/git"), fmt.Sprintf(stuckGit, git, when), 0o755)
+	s.t.Setenv("PATH", s.home("bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	ctx, stop := context.WithCancel(s.t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		_, err := do(ctx)
+		done <- err
+	}()
+	for end := time.Now().Add(time.Minute); !exists(s.home("stuck")); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("no git was stuck")
+		}
+	}
+	stop()
+	err = <-done
+	if exists(s.home(".gitconfig.lock")) {
+		s.t.Error("the lock of the global configuration is left")
+	}
+	return err
+}
+
+// A process that has to end leaves all or nothing behind, whatever git had done.
+func TestHooksStopped(t *testing.T) {
+	for _, before := range []string{"", "[core]\n\thooksPath = ~/mine\n"} {
+		for _, when := range []string{"before", "after"} {
+			name := when + strings.Fields(before + " unset")[0]
+			t.Run("install over "+name, func(t *testing.T) {
+				s := bare(t, "sha1")
+				s.put(s.home(".gitconfig"), before+s.config(), 0o600)
+				config := s.config()
+				if err := s.stop(when, func(ctx context.Context) (string, error) { return s.Install(ctx, true) }); err == nil {
+					t.Error("it says that it went well")
+				}
+				if got := s.config(); got != config || len(s.files()) > 0 {
+					t.Errorf("left: %q and\n%s", s.files(), got)
+				}
+			})
+			t.Run("uninstall to "+name, func(t *testing.T) {
+				s := bare(t, "sha1")
+				s.put(s.home(".gitconfig"), before+s.config(), 0o600)
+				config := s.config()
+				s.install(true)
+				if err := s.stop(when, s.Uninstall); err != nil {
+					t.Error(err)
+				}
+				if got := s.config(); got != config || len(s.files()) > 0 {
+					t.Errorf("left: %q and\n%s", s.files(), got)
+				}
+			})
+		}
 	}
 }
