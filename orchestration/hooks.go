@@ -260,7 +260,7 @@ func (h Hooks) same(path string) bool {
 
 // isOurs reports whether that is a hooks folder of herdr-link, wherever it is.
 func isOurs(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, "pre-push"))
+	text, err := readFile(filepath.Join(dir, "pre-push"))
 	return err == nil && filepath.IsAbs(dir) && bytes.HasPrefix(text, []byte("#!/bin/sh\n# herdr-link hook\n"))
 }
 

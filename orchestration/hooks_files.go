@@ -63,8 +63,10 @@ func quote(v string) string {
 func (h Hooks) manifest(ctx context.Context) (m manifest, err error) {
 	file := h.path(manifestName)
 	m.digests = map[string]string{}
-	if !exists(file) {
+	if info, err := os.Lstat(file); err != nil {
 		return m, nil
+	} else if !info.Mode().IsRegular() { // git would wait for a pipe
+		return m, fmt.Errorf("%s is no regular file", file)
 	}
 	out, err := h.git(ctx, h.outside(), "config", "--file", file, "--null", "--list")
 	if err != nil {
@@ -105,7 +107,7 @@ func (m manifest) written(name string, text []byte) bool {
 // intact reports whether every hook is there as it was written.
 func (h Hooks) intact(m manifest) bool {
 	for _, name := range hookNames {
-		text, err := os.ReadFile(h.path(name))
+		text, err := readFile(h.path(name))
 		if err != nil || !runnable(h.path(name)) || digest(text) != m.digests[name] {
 			return false
 		}
@@ -177,7 +179,7 @@ func (h Hooks) put(j *journal, name string, text []byte, mode fs.FileMode, keep 
 		return fmt.Errorf("%s is no regular file", c.path)
 	default:
 		c.mode = info.Mode().Perm()
-		if c.old, err = os.ReadFile(c.path); err != nil {
+		if c.old, err = readFile(c.path); err != nil {
 			return err
 		}
 		if bytes.Equal(c.old, text) && (c.mode == mode || runtime.GOOS == "windows") {
@@ -227,7 +229,7 @@ func (h Hooks) remove(m manifest) (kept []string, err error) {
 		}
 		var text []byte
 		if failed == nil && info.Mode().IsRegular() {
-			text, failed = os.ReadFile(h.path(name))
+			text, failed = readFile(h.path(name))
 		}
 		if failed != nil || text == nil || !m.written(name, text) {
 			kept = append(kept, h.path(name))

@@ -136,3 +136,35 @@ func TestHooksStopped(t *testing.T) {
 		}
 	}
 }
+
+// Nothing waits for a pipe, wherever one stands.
+func TestHooksPipes(t *testing.T) {
+	s := fresh(t, "")
+	s.install(false)
+	pipe := func(path string) {
+		t.Helper()
+		os.Remove(path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe(s.path("update"))
+	if got := s.status(); got.DigestOK || !got.Active {
+		t.Errorf("%+v", got)
+	}
+	if done := s.uninstall(); !strings.Contains(done, "kept: "+s.path("update")) {
+		t.Error(done)
+	}
+	s.refused("update is no regular file", false)
+	os.Remove(s.path("update"))
+	pipe(s.path(manifestName))
+	s.refused("manifest is no regular file", false)
+	os.Remove(s.path(manifestName))
+	pipe(s.home("mine/pre-push"))
+	s.git("config", "--global", "core.hooksPath", s.home("mine"))
+	s.install(true)
+	s.uninstall()
+}
