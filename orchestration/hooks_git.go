@@ -196,7 +196,7 @@ func (h Hooks) replaced(ctx context.Context) ([]string, error) {
 // values are set again.
 func (h Hooks) point(ctx context.Context, replaced []string) error {
 	undo := context.WithoutCancel(ctx)
-	if _, err := h.git(ctx, h.outside(), "config", "--global", "--replace-all", "core.hooksPath", filepath.ToSlash(h.Dir)); err != nil {
+	if err := h.set(ctx, "--replace-all", "core.hooksPath", filepath.ToSlash(h.Dir)); err != nil {
 		if !h.points(undo) {
 			return err
 		}
@@ -222,7 +222,7 @@ func (h Hooks) points(ctx context.Context) bool {
 func (h Hooks) restore(ctx context.Context, values []string) error {
 	const missing = 5 // what --unset-all exits with if there is nothing to unset
 	if len(values) == 0 {
-		_, err := h.git(ctx, h.outside(), "config", "--global", "--unset-all", "core.hooksPath")
+		err := h.set(ctx, "--unset-all", "core.hooksPath")
 		var e *gitError
 		if errors.As(err, &e) && e.exit == missing {
 			return nil
@@ -231,12 +231,48 @@ func (h Hooks) restore(ctx context.Context, values []string) error {
 	}
 	how := "--replace-all"
 	for _, v := range values {
-		if _, err := h.git(ctx, h.outside(), "config", "--global", how, "core.hooksPath", v); err != nil {
+		if err := h.set(ctx, how, "core.hooksPath", v); err != nil {
 			return err
 		}
 		how = "--add"
 	}
 	return nil
+}
+
+// set changes the user's global file. Git would put a regular file in the place of
+// one that is none: of /dev/null, as GIT_CONFIG_GLOBAL or behind a link, with the
+// rights for that.
+func (h Hooks) set(ctx context.Context, args ...string) error {
+	files := []string{h.getenv("GIT_CONFIG_GLOBAL")}
+	if files[0] == "" {
+		home, config := h.getenv("HOME"), h.getenv("XDG_CONFIG_HOME")
+		if config == "" {
+			config = filepath.Join(home, ".config")
+		}
+		files = []string{filepath.Join(home, ".gitconfig"), filepath.Join(config, "git", "config")}
+	}
+	for _, file := range files { // git changes the first that is there
+		info, err := os.Stat(file)
+		if err != nil {
+			continue
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("the global configuration of Git, %s, is no regular file", file)
+		}
+		break
+	}
+	_, err := h.git(ctx, h.outside(), append([]string{"config", "--global"}, args...)...)
+	return err
+}
+
+// getenv is os.Getenv for h; the last one of a name counts.
+func (h Hooks) getenv(name string) (value string) {
+	for _, entry := range h.Environ {
+		if n, v, _ := strings.Cut(entry, "="); n == name {
+			value = v
+		}
+	}
+	return value
 }
 
 // repository returns the value of the repository that this process is in, and

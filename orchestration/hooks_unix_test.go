@@ -168,3 +168,36 @@ func TestHooksPipes(t *testing.T) {
 	s.install(true)
 	s.uninstall()
 }
+
+// With the right to do so, git would put a file in the place of /dev/null, which
+// stands for no global configuration at all.
+func TestNoGlobalConfig(t *testing.T) {
+	for _, how := range []string{"variable", "link"} {
+		t.Run(how, func(t *testing.T) {
+			s := fresh(t, "")
+			null := os.DevNull
+			if os.Geteuid() == 0 { // another one like it
+				info, err := os.Stat(null)
+				if err != nil {
+					t.Fatal(err)
+				}
+				null = s.home("null")
+				if err := syscall.Mknod(null, syscall.S_IFCHR|0o666, int(info.Sys().(*syscall.Stat_t).Rdev)); err != nil {
+					t.Skip(err)
+				}
+			}
+			if how == "link" {
+				os.Remove(s.home(".gitconfig"))
+				if err := os.Symlink(null, s.home(".gitconfig")); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				s.Environ = append(slices.Clone(s.env), "GIT_CONFIG_GLOBAL="+null)
+			}
+			s.refused("is no regular file", true)
+			if info, err := os.Stat(null); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+				t.Errorf("%v, %v", info, err)
+			}
+		})
+	}
+}
