@@ -77,6 +77,9 @@ func (a argument) words() string {
 	case s.Type == "boolean":
 		w = append(w, "true or false")
 	}
+	if items.MaxLength > 0 {
+		w = append(w, fmt.Sprintf("%d to %d characters", items.MinLength, items.MaxLength))
+	}
 	if items.MaxBytes > 0 {
 		w = append(w, fmt.Sprintf("at most %d bytes", items.MaxBytes))
 	}

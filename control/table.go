@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"herdr-link/herdrcli"
 	"herdr-link/mcp"
@@ -100,7 +99,7 @@ func text(max int, oneLine bool) mcp.Schema {
 	if !oneLine {
 		rule += " and newline"
 	}
-	return mcp.Schema{Type: "string", MaxBytes: max, Rule: rule, Valid: func(s string) bool { return isTyped(s, oneLine) }}
+	return mcp.Schema{Type: "string", MinLength: 1, MaxBytes: max, Rule: rule, Valid: func(s string) bool { return isTyped(s, oneLine) }}
 }
 
 func isTyped(s string, oneLine bool) bool {
@@ -113,8 +112,7 @@ func isAbsolute(s string) bool {
 }
 
 func isLabel(s string) bool {
-	n := utf8.RuneCountInString(s)
-	return n >= 1 && n <= 80 && s[0] != '-' && !strings.ContainsFunc(s, unicode.IsControl)
+	return !strings.HasPrefix(s, "-") && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 func isToken(s string) bool {
@@ -133,17 +131,17 @@ func table() []tool {
 	paneID := argument{name: argPane, schema: syntax(herdrcli.PanePattern, herdrcli.IsPane, "a pane id such as w1:p1")}
 	target := argument{name: argTarget, schema: syntax(herdrcli.TargetPattern, herdrcli.IsTarget, "an agent's name or a pane id such as w1:p1")}
 	agentName := argument{name: "name", schema: syntax(herdrcli.NamePattern, herdrcli.IsName, "a name of a-z, 0-9, _ and -, at most 32, with a letter first")}
-	cwd := argument{name: argCwd, flag: "--cwd", schema: mcp.Schema{Type: "string", MaxBytes: 4096, Description: "absolute path of a folder",
+	cwd := argument{name: argCwd, flag: "--cwd", schema: mcp.Schema{Type: "string", MinLength: 1, MaxBytes: 4096, Description: "absolute path of a folder",
 		Valid: isAbsolute, Rule: "an absolute path without control characters"}}
-	label := argument{name: "label", flag: "--label", schema: mcp.Schema{Type: "string", Valid: isLabel,
-		Rule: "1 to 80 characters, none of them a control character, and no dash first"}}
+	label := argument{name: "label", flag: "--label", schema: mcp.Schema{Type: "string", MinLength: 1, MaxLength: 80, Valid: isLabel,
+		Rule: "text without control characters and without a dash first"}}
 	source := argument{name: "source", flag: "--source", schema: mcp.Schema{Type: "string", Enum: []string{"visible", "recent", "recent-unwrapped", "detection"}, Default: "recent"}}
 	lines := argument{name: "lines", flag: "--lines", schema: mcp.Between("integer", 1, 1000)}
 	format := argument{name: "format", flag: "--format", schema: mcp.Schema{Type: "string", Enum: []string{"text", "ansi"}, Default: "text"}}
 	until := argument{name: argUntil, flag: "--until", schema: mcp.Schema{Type: "array", MinItems: 1, MaxItems: len(states), Unique: true, Items: &mcp.Schema{Type: "string", Enum: states}}}
 	timeout := argument{name: argTimeout, flag: "--timeout", schema: integer(1000, 600000, 45000)}
 	token := argument{name: argToken, schema: mcp.Schema{Type: "string", Pattern: `^[A-Za-z0-9_-]{22}$`, Valid: isToken, Rule: "the token of a preview"}}
-	preview := argument{name: argPreview, schema: mcp.Schema{Type: "boolean", Description: "only show the command, and get a previewToken for it"}}
+	preview := argument{name: argPreview, schema: mcp.Schema{Type: "boolean", Default: false, Description: "only show the command, and get a previewToken for it"}}
 
 	return []tool{
 		{"herdr_doctor", "Check Herdr", "Check the herdr program, its server and this pane, and list Herdr's integrations.",

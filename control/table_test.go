@@ -59,6 +59,11 @@ func TestTable(t *testing.T) {
 			if a.schema.Type == "object" || a.schema.Valid != nil && a.schema.Rule == "" {
 				t.Errorf("%s: %s has no rule, or is an object", row.name, a.name)
 			}
+			switch s := a.schema; {
+			case s.Type == "boolean" && s.Default == nil,
+				s.Type == "string" && s.Pattern == "" && s.Enum == nil && (s.MinLength == 0 || max(s.MaxBytes, s.MaxLength) == 0):
+				t.Errorf("%s: tools/list does not say what %s can be: %s", row.name, a.name, s.JSON())
+			}
 			if a.name == argPreview || a.name == argToken {
 				continue
 			}
