@@ -500,6 +500,18 @@ func TestControlPreview(t *testing.T) {
 	h.fails("preview_unknown", run, args("ls", token)) // the attempt has consumed it
 	other.works(run, args("ls", ""))
 
+	// The token comes before the herdr program, which may be away for a moment.
+	token = preview("ls")
+	if err := os.Rename(s.Bin(), s.Bin()+".away"); err != nil {
+		t.Fatal(err)
+	}
+	h.fails("preview_required", run, args("ls", ""))
+	h.fails("herdr_not_found", run, args("ls", token))
+	if err := os.Rename(s.Bin()+".away", s.Bin()); err != nil {
+		t.Fatal(err)
+	}
+	h.fails("preview_unknown", run, args("ls", token))
+
 	// 35: another one is there since.
 	token = preview("ls")
 	change(t, s, func(w *fakeherdr.World) { w.Pane("w1:p4").Terminal = "term_00000000000001" })

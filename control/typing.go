@@ -37,27 +37,25 @@ func (s subject) same(o subject) bool {
 // typeIn carries out a call that types into a terminal: preview, look-ups, lock
 // and command (control.md §4, rules 8 to 10, and §6).
 func (k *call) typeIn(ctx context.Context) *result {
+	token := k.values.Text(argToken)
+	ticket, known := k.c.tokens.take(token, k.t.name, time.Now()) // used up by this attempt, whatever comes of it
+	switch {
+	case token != "" && !known:
+		return k.refuse("preview_unknown", "there is no such preview: it was used, has expired, or is of another tool or process; make a new one")
+	case token == "" && k.c.PreviewRequired && !k.values.True(argPreview):
+		return k.refuse("preview_required", "call it with preview: true first, and then with the previewToken of the answer; "+nothingSent)
+	}
 	bin, err := k.c.Herdr.Binary()
 	if err != nil {
 		return k.failed(err)
 	}
 	argv := append([]string{bin}, k.argv...)
-	var seen *subject // by the preview
-	if text := k.values.Text(argToken); text != "" {
-		ticket, ok := k.c.tokens.take(text, k.t.name, time.Now())
-		switch {
-		case !ok:
-			return k.refuse("preview_unknown", "there is no such preview: it was used, has expired, or is of another tool or process; make a new one")
-		case ticket.digest != digest(argv):
-			name := differs(k.t, ticket.values, k.values)
-			if name == "" {
-				name = "the herdr program"
-			}
-			return k.refuse("preview_mismatch", name+" is not what the preview has shown; "+nothingSent+", and the token is used up: make a new preview")
+	if token != "" && ticket.digest != digest(argv) {
+		name := differs(k.t, ticket.values, k.values)
+		if name == "" {
+			name = "the herdr program"
 		}
-		seen = &ticket.seen
-	} else if k.c.PreviewRequired && !k.values.True(argPreview) {
-		return k.refuse("preview_required", "call it with preview: true first, and then with the previewToken of the answer; "+nothingSent)
+		return k.refuse("preview_mismatch", name+" is not what the preview has shown; "+nothingSent+", and the token is used up: make a new preview")
 	}
 
 	begun := time.Now()
@@ -65,7 +63,7 @@ func (k *call) typeIn(ctx context.Context) *result {
 	if r != nil {
 		return r
 	}
-	if seen != nil && !now.same(*seen) {
+	if token != "" && !now.same(ticket.seen) {
 		return k.changed()
 	}
 	if k.values.True(argPreview) {
