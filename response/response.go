@@ -287,7 +287,7 @@ func (r *Reader) look(ctx context.Context, target string) (herdrcli.Agent, error
 	switch {
 	case selfErr != nil || err != nil:
 		return agent, errNotFound
-	case self.TerminalID == agent.TerminalID:
+	case self.PaneID == agent.PaneID || self.TerminalID != "" && self.TerminalID == agent.TerminalID:
 		return agent, errOwnPane
 	case self.WorkspaceID != agent.WorkspaceID || !herdrcli.IsName(agent.Name):
 		return agent, errNotFound

@@ -226,6 +226,33 @@ func TestCoordinator(t *testing.T) {
 	expect("a shepherd and nobody", "nobody", "AGENT_NOT_FOUND")
 }
 
+// Records need not name a terminal. Two that do not are not of one pane for that.
+func TestNoTerminal(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.put(s.claude(), claudeAnswer("yes"))
+	s.session("w1:p2", "claude", uuid)
+	var faults []fakeherdr.Fault
+	for _, target := range []string{"w1:p1", "reviewer", "lead"} {
+		out, err := exec.Command(s.vars["HERDR_BIN_PATH"], "agent", "get", target).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := regexp.MustCompile(`"terminal_id":"[^"]*",?`).ReplaceAllString(string(out), "")
+		if !json.Valid([]byte(bare)) || bare == string(out) {
+			t.Fatal(bare)
+		}
+		faults = append(faults, fakeherdr.Fault{Kind: fakeherdr.Shape, Text: bare, Match: []string{"agent", "get", target}})
+	}
+	s.change(func(w *fakeherdr.World) { w.Faults = faults })
+	if a := ask(t, s.reader(), `"target":"reviewer"`); a.code() != "" {
+		t.Errorf("another one: %s", a.raw)
+	}
+	if a := ask(t, s.reader(), `"target":"lead"`); a.code() != "INVALID_REQUEST" {
+		t.Errorf("oneself: %s", a.raw)
+	}
+}
+
 // A record that Herdr gives for another name or pane is nobody's answer.
 func TestAnotherOne(t *testing.T) {
 	t.Parallel()
