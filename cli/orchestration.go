@@ -260,7 +260,7 @@ func (o *teamFlags) status(ctx context.Context, p *Process, i orchestration.Inst
 	if err != nil {
 		s.Conflicts = append(s.Conflicts, err.Error())
 	} else {
-		s.Hooks = hooks
+		s.Hooks = &hooks
 	}
 	if err := encodeIndented(p, s); err != nil {
 		return err

@@ -24,7 +24,9 @@ type Status struct {
 	OpenCode    OpenCodeState `json:"opencode"`
 	Integration *string       `json:"integration"` // what Herdr says of its own integration; null if it cannot be asked
 	Conflicts   []string      `json:"conflicts"`
-	Hooks       any           `json:"hooks"` // the push policy, as its own command tells it
+	Hooks       *HooksStatus  `json:"hooks"` // the push policy, as its own command tells it; null if that fails
+
+	policed bool // the shells of these agents shall have the push policy
 }
 
 // FileState is ok, modified or missing.
@@ -85,7 +87,7 @@ func (i Installer) Status(ctx context.Context, herdr *herdrcli.Client) Status {
 		if m.Version != i.Data.Version {
 			complain("installed by version %.64q: install renews it", m.Version)
 		}
-		s.Binary, s.Models = i.written(ctx)
+		s.Binary, s.Models, s.policed = i.written(ctx)
 	}
 	for _, name := range Names() {
 		by := i.Settings.overriding(name)
@@ -103,8 +105,12 @@ func (i Installer) Status(ctx context.Context, herdr *herdrcli.Client) Status {
 }
 
 // OK reports whether everything is as it should be. What a user has set for an
-// agent is the user's.
+// agent is the user's. Where the push policy shall be, in the shells of these
+// agents or in all, its hooks must be there; without a git there is none to push.
 func (s Status) OK() bool {
+	if h := s.Hooks; s.policed && h == nil || h != nil && (s.policed || h.Active) && h.GitVersion != nil && !h.DigestOK {
+		return false
+	}
 	for _, f := range s.Files {
 		if f.State != "ok" {
 			return false
@@ -125,17 +131,19 @@ func (p Place) state(f owned) string {
 	return "modified"
 }
 
-// written returns what the data file says; nil if it cannot be read.
-func (i Installer) written(ctx context.Context) (*BinaryState, *ModelState) {
+// written returns what the data file says, and whether it names the hooks of the
+// push policy; nil if it cannot be read.
+func (i Installer) written(ctx context.Context) (b *BinaryState, models *ModelState, policed bool) {
 	var data struct {
-		Binary string
-		Models ModelState
+		Binary    string
+		Models    ModelState
+		HooksPath string
 	}
 	text, err := i.Place.read(dataFile)
 	if err != nil || json.Unmarshal(text, &data) != nil || data.Binary == "" {
-		return nil, nil
+		return nil, nil, false
 	}
-	b := &BinaryState{Path: data.Binary}
+	b = &BinaryState{Path: data.Binary}
 	if info, err := os.Stat(b.Path); err == nil && info.Mode().IsRegular() {
 		b.Exists = true
 		out := herdrcli.New(herdrcli.Options{Bin: b.Path, Environ: os.Environ()}).Exec(ctx, 10*time.Second, "version")
@@ -143,7 +151,7 @@ func (i Installer) written(ctx context.Context) (*BinaryState, *ModelState) {
 			b.Version = &version
 		}
 	}
-	return b, &data.Models
+	return b, &data.Models, data.HooksPath != ""
 }
 
 // integration is Herdr's line about its integration with OpenCode, without

@@ -29,10 +29,17 @@ func TestStatus(t *testing.T) {
 		s.Binary.Path != tr.Data.Program || !s.Binary.Exists || *s.Binary.Version != "9.9.9" || *s.Models.Worker != "p/w" || s.Models.Reviewer != nil {
 		t.Errorf("%+v", s)
 	}
-	line := "opencode: current (v3) (/x)"
+	line, git := "opencode: current (v3) (/x)", "2.39.5"
 	s.Integration = &line
-	if !s.OK() {
+	s.Hooks = &HooksStatus{GitVersion: &git, HookInstalled: true, DigestOK: true}
+	if !s.OK() || !s.policed {
 		t.Errorf("not OK: %+v", s)
+	}
+	noGit, noPolicy := s, s
+	noGit.Hooks = &HooksStatus{}
+	noPolicy.policed, noPolicy.Hooks = false, &HooksStatus{GitVersion: &git}
+	if !noGit.OK() || !noPolicy.OK() {
+		t.Errorf("not OK: without git %t, without the policy %t", noGit.OK(), noPolicy.OK())
 	}
 	for what, spoil := range map[string]func(*Status){
 		"nothing installed":        func(s *Status) { s.Installed = false },
@@ -44,6 +51,9 @@ func TestStatus(t *testing.T) {
 		"no integration":           func(s *Status) { l := "opencode: not installed (/x)"; s.Integration = &l },
 		"an old integration":       func(s *Status) { l := "opencode: outdated (v1 < v2) (/x)"; s.Integration = &l },
 		"a conflict":               func(s *Status) { s.Conflicts = []string{"x"} },
+		"nothing known of hooks":   func(s *Status) { s.Hooks = nil },
+		"a hook that was changed":  func(s *Status) { s.Hooks = &HooksStatus{GitVersion: &git, HookInstalled: true} },
+		"a global hook changed":    func(s *Status) { s.policed, s.Hooks = false, &HooksStatus{GitVersion: &git, Active: true} },
 		"a program of another age": func(s *Status) { v := "1.0.0"; s.Binary = &BinaryState{Version: &v} },
 	} {
 		spoilt := s
