@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,6 +141,94 @@ func TestOrchestrationHooks(t *testing.T) {
 	if all, err := os.ReadDir(filepath.Join(home, ".config", "opencode")); err == nil && len(all) > 0 {
 		t.Errorf("afterwards: %v", all)
 	}
+}
+
+// An install that fails at its last step, or is told to end there, leaves the
+// hooks that sessions use already as they were.
+func TestOrchestrationHooksUndone(t *testing.T) {
+	t.Parallel()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not on PATH")
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("nothing can be told to end there")
+	}
+	const install = "orchestration install --no-validate --worker-model inherit --reviewer-model inherit"
+	for name, test := range map[string]struct {
+		before  bool // there is an installation, of which a hook has to be renewed
+		foreign bool // somebody else's hooks are the global ones
+		stuck   string
+		more    string
+	}{
+		"anew":                  {foreign: true, more: "--with-hooks"},
+		"renewed":               {before: true, foreign: true, more: "--with-hooks"},
+		"out of the sessions":   {before: true, foreign: true, more: "--with-hooks --no-session-hooks"},
+		"told to end":           {before: true, stuck: "--file", more: "--allow-tool x"},
+		"told to end, anew":     {stuck: "--file", more: "--with-hooks"},
+		"told to end, near end": {before: true, stuck: "--replace-all", more: "--with-hooks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env, home := atHome(t, "PATH="+os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1")
+			env.vars = set(env.vars, "GIT_CONFIG_GLOBAL")
+			if test.before {
+				if out, errs, code := run(t, env, "", strings.Fields(install)...); code != 0 {
+					t.Fatal(out, errs)
+				}
+				if err := os.Chmod(filepath.Join(home, ".config", "herdr-link", "hooks", "pre-push"), 0o744); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.foreign {
+				writeFile(t, filepath.Join(home, ".gitconfig"), "[core]\n\thooksPath = /theirs\n")
+			} else {
+				writeFile(t, filepath.Join(home, ".gitconfig"), "[user]\n\tname = x\n")
+			}
+			before := texts(t, home)
+			bin := t.TempDir()
+			env.vars = append(env.vars, "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			writeProgram(t, filepath.Join(bin, "git"), "#!/bin/sh\ncase \"$*\" in *'"+cmp.Or(test.stuck, "never")+"'*) mkdir '"+bin+"/stuck' 2>/dev/null && exec sleep 60 ;; esac\nexec '"+git+"' \"$@\"\n")
+			h := start(t, env, strings.Fields(install+" "+test.more)...)
+			if test.stuck != "" {
+				eventually(t, "a git that is stuck", func() bool { _, err := os.Stat(filepath.Join(bin, "stuck")); return err == nil })
+				if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if code := h.wait(); code != 1 {
+				t.Errorf("exit code %d: %s", code, h.stderr)
+			}
+			after := texts(t, home)
+			for path, was := range before {
+				if after[path] != was {
+					t.Errorf("%s is %q, and was %q", path, after[path], was)
+				}
+			}
+			for path := range after {
+				if _, was := before[path]; !was {
+					t.Errorf("left: %s", path)
+				}
+			}
+		})
+	}
+}
+
+// texts returns all files and folders with their modes, and the files' texts.
+func texts(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for path := range tree(t, dir) {
+		info, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[path] = info.Mode().String()
+		if info.Mode().IsRegular() {
+			all[path] += " " + readFile(t, path)
+		}
+	}
+	return all
 }
 
 // That OpenCode is asked is said before, and what it answered.

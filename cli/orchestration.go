@@ -227,28 +227,28 @@ func (o *teamFlags) policy(h orchestration.Hooks, word string) func(context.Cont
 }
 
 // enforce installs the policy. Where only sessions would have it and Git cannot
-// do that, this is said, and is no failure.
+// do that, this is said, and is no failure; after one all is as it was.
 func (o *teamFlags) enforce(ctx context.Context, h orchestration.Hooks) (done string, err error) {
-	if o.NoSessionHooks {
+	var undo func() error
+	if !o.NoSessionHooks {
+		undo, err = h.InstallSession(ctx)
+	}
+	if err == nil && o.withHooks {
+		done, err = h.Install(ctx, false)
+	}
+	if err == nil && o.NoSessionHooks {
 		_, err = h.UninstallSession(ctx)
-	} else {
-		var changed bool
-		if changed, err = h.InstallSession(ctx); changed {
-			defer func() {
-				if err != nil {
-					_, undone := h.UninstallSession(ctx)
-					err = errors.Join(err, undone)
-				}
-			}()
-		}
 	}
 	switch {
-	case o.withHooks && err == nil:
-		return h.Install(ctx, false)
-	case !o.withHooks && err != nil:
-		return "the push policy is not in the shells of these agents: " + err.Error(), nil
-	case !o.NoSessionHooks && err == nil:
+	case err == nil && !o.withHooks && !o.NoSessionHooks:
 		return "the hooks of the push policy, for the shells of these agents, are in " + h.Dir, nil
+	case err == nil:
+		return done, nil
+	case !o.withHooks && ctx.Err() == nil:
+		return "the push policy is not in the shells of these agents: " + err.Error(), nil
+	}
+	if undo != nil {
+		err = errors.Join(err, undo())
 	}
 	return "", err
 }

@@ -98,7 +98,7 @@ func (h Hooks) Install(ctx context.Context, force bool) (done string, err error)
 	}
 	if !ours {
 		if err := h.point(ctx, m.replaced); err != nil {
-			return "", errors.Join(err, h.undo(j))
+			return "", errors.Join(err, j.undo())
 		}
 	}
 	switch {
@@ -164,18 +164,22 @@ func (h Hooks) Uninstall(ctx context.Context) (done string, err error) {
 }
 
 // InstallSession writes the hooks for sessions that name Dir as core.hooksPath
-// in GIT_CONFIG_COUNT, and touches no setting. changed is false if all was there.
-func (h Hooks) InstallSession(ctx context.Context) (changed bool, err error) {
+// in GIT_CONFIG_COUNT, and touches no setting. undo puts back what was there; it
+// is nil if nothing had to be written.
+func (h Hooks) InstallSession(ctx context.Context) (undo func() error, err error) {
 	if err := h.require(ctx, sessions); err != nil {
-		return false, err
+		return nil, err
 	}
 	m, err := h.manifest(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	m.session = true
 	j, err := h.write(m)
-	return len(j) > 0, err
+	if len(j) == 0 {
+		return nil, err
+	}
+	return func() error { return j.undo() }, nil
 }
 
 // UninstallSession takes back InstallSession. The files stay as long as the

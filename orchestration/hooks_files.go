@@ -115,9 +115,11 @@ func (h Hooks) intact(m manifest) bool {
 	return true
 }
 
-// A change is a file that was written, and how it was before.
+// A change is a file that was written, and how it was before, or a folder that was
+// made.
 type change struct {
 	path   string
+	folder bool
 	old    []byte // nil: there was none
 	mode   fs.FileMode
 	backup string // a copy that is kept, or ""
@@ -126,26 +128,32 @@ type change struct {
 type journal []change
 
 // undo brings back how it was.
-func (h Hooks) undo(j journal) (err error) {
+func (j journal) undo() (err error) {
 	for _, c := range slices.Backward(j) {
-		if c.old == nil {
+		switch {
+		case c.folder:
+			_ = os.Remove(c.path) // not if somebody has put something there
+		case c.old == nil:
 			err = errors.Join(err, os.Remove(c.path))
-		} else {
+		default:
 			err = errors.Join(err, replace(c.path, c.old, c.mode))
 		}
 		if c.backup != "" {
 			err = errors.Join(err, os.Remove(c.backup))
 		}
 	}
-	h.removeEmpty()
 	return err
 }
 
 // write writes the hooks, and the manifest at the end. A hook that somebody has
 // changed is copied before. On an error nothing is written.
 func (h Hooks) write(m manifest) (j journal, err error) {
+	for dir := h.Dir; !exists(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		j = append(j, change{path: dir, folder: true})
+	}
+	slices.Reverse(j) // the outer ones first, as they are made
 	if err := os.MkdirAll(h.Dir, 0o755); err != nil {
-		return nil, err
+		return nil, errors.Join(err, j.undo())
 	}
 	for _, name := range hookNames {
 		if err = h.put(&j, name, hookScript, 0o755, func(old []byte) bool { return !m.written(name, old) }); err != nil {
@@ -156,7 +164,7 @@ func (h Hooks) write(m manifest) (j journal, err error) {
 		err = h.put(&j, manifestName, m.encode(), 0o644, func([]byte) bool { return false })
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.undo(j))
+		return nil, errors.Join(err, j.undo())
 	}
 	return j, nil
 }

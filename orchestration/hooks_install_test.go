@@ -485,11 +485,18 @@ func TestConditionalInclude(t *testing.T) {
 func TestSessionFiles(t *testing.T) {
 	s := fresh(t, "[core]\n\thooksPath = ~/mine\n")
 	config := s.config()
-	if changed, err := s.InstallSession(t.Context()); err != nil || !changed || s.config() != config {
-		t.Fatalf("%v, %v", changed, err)
+	undo, err := s.InstallSession(t.Context())
+	if err != nil || undo == nil || s.config() != config {
+		t.Fatalf("%v", err)
 	}
-	if changed, err := s.InstallSession(t.Context()); err != nil || changed {
-		t.Errorf("again: %v, %v", changed, err)
+	if err := undo(); err != nil || len(s.files()) > 0 {
+		t.Errorf("taken back: %v, left: %q", err, s.files())
+	}
+	if _, err := s.InstallSession(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if undo, err := s.InstallSession(t.Context()); err != nil || undo != nil {
+		t.Errorf("again: %v, something was written: %t", err, undo != nil)
 	}
 	if got := s.status(); !got.HookInstalled || got.Active || !got.DigestOK {
 		t.Errorf("%+v", got)
