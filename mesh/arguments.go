@@ -15,7 +15,9 @@ import (
 // What the arguments of the tools with records look like (mesh.md §2).
 
 // references are opaque names of something outside, such as a ticket.
-func references() mcp.Schema { return mcp.Schema{Type: "string", MinLength: 1, MaxLength: 500} }
+func references() mcp.Schema {
+	return mcp.Schema{Type: "string", MinLength: 1, MaxLength: store.MaxReference, Rule: "text without control characters", Valid: store.IsReference}
+}
 
 func uuids() mcp.Schema {
 	return syntax(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, disk.IsID, "a UUID")

@@ -77,6 +77,46 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A text of one line has no control character, which a terminal would act on when
+// a person looks at a list. What an argument says in its own way about that has a
+// code of its own, and a test with it.
+func TestNoControlCharacters(t *testing.T) {
+	own := []string{"text", "message", "requests[].message", "receipt", "receipts", "owned_scopes", "locked_scopes", "bootstrap_python_locks"}
+	texts := 0
+	check := func(tool string, p mcp.Property) {
+		if p.Type != "string" || p.Enum != nil || slices.Contains(own, p.Name) {
+			return
+		}
+		texts++
+		for _, c := range []string{"\x00", "\x01", "\t", "\n", "\r", "\x1b", "\x1f", "\x7f", "\u0080", "\u0085", "\u009b", "\u009f"} {
+			for _, text := range []string{c, "/a" + c, "/" + c + "b", "/a" + c + "b"} { // a folder, too
+				if p.Name == "protected_branches" { // white space around them is let go
+					text = "a" + text + "b"
+				}
+				if refused := p.Valid != nil && !p.Valid(text); refused == (p.Name == argMatch && c == "\t") {
+					t.Errorf("%s: %s may be %q: %v", tool, p.Name, text, !refused)
+				}
+			}
+		}
+		for _, text := range []string{"/a b", "/ä", "/\u00a0"} {
+			if p.Pattern == "" && p.Valid != nil && !p.Valid(text) {
+				t.Errorf("%s: %s may not be %q", tool, p.Name, text)
+			}
+		}
+	}
+	for _, row := range table() {
+		for _, p := range row.properties() {
+			check(row.name, p)
+			if p.Items != nil {
+				check(row.name, mcp.Property{Name: p.Name, Schema: *p.Items})
+			}
+		}
+	}
+	if texts < 100 {
+		t.Errorf("%d texts were looked at", texts)
+	}
+}
+
 func TestArgv(t *testing.T) {
 	rows := table()
 	for _, test := range []struct{ tool, args, argv string }{

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"herdr-link/mcp"
@@ -17,6 +18,11 @@ func workerTools() []tool {
 	}
 	branch := references()
 	branch.Description = "that the worktree is on, without refs/heads/"
+	protected := references()
+	protected.Valid = func(s string) bool { // white space around the name is let go later
+		name := strings.TrimSpace(s)
+		return name == "" || store.IsReference(name)
+	}
 	base := commits()
 	base.Description = "that the work begins at"
 	// What is wrong with a scope has a code of its own.
@@ -27,7 +33,7 @@ func workerTools() []tool {
 			"", credential(need(argPurpose()), need(arg("ticket_ref", references())), need(arg("authority_ref", references())), need(arg("authority_sha256", digests())),
 				need(arg("parent_pane_id", panes())), need(arg("worktree", folders())), need(arg("branch", branch)), need(arg("base_commit", base)), argHead(), argGitStatus(),
 				list("owned_scopes", 1, 500, scope, "what the writer works on"), list("locked_scopes", 0, 500, scope, "what no writer may work on, as long as this one is there"),
-				list("protected_branches", 1, 20, references(), "branches that nobody may work on"), need(arg("name", names())), need(arg("kind", kinds())), argStart()), "", nil, false, workerStart},
+				list("protected_branches", 1, 20, protected, "branches that nobody may work on"), need(arg("name", names())), need(arg("kind", kinds())), argStart()), "", nil, false, workerStart},
 		{"herdr_owned_worker_list", "List writers", "List the leases of writers, also of those that have ended.",
 			reads, listings(store.Provisioning, store.Active, store.Releasing, store.ReleaseFailed, store.Released, store.FailedClosed, store.Orphaned), "", nil, false, leases[store.Writer]},
 		{"herdr_owned_worker_release", "Release a writer", "Read a quiet writer's screen and close its pane, if it and its worktree are as you saw them. The worktree stays as it is." + untrusted,

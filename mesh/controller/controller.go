@@ -586,8 +586,8 @@ func (q Request) check() error {
 	switch {
 	case !store.IsControllerID(q.ControllerID):
 		return invalid("controller_id", "1 to 100 of A-Z a-z 0-9 _ . -")
-	case q.AuthorityRef == "" || len([]rune(q.AuthorityRef)) > 500:
-		return invalid("authority_ref or checkpoint_ref", "of 1 to 500 characters")
+	case !store.IsReference(q.AuthorityRef):
+		return invalid("authority_ref or checkpoint_ref", "of 1 to 500 characters and without control characters")
 	case !store.IsDigest(q.AuthoritySHA256):
 		return invalid("authority_sha256 or checkpoint_sha256", "64 hexadecimal digits")
 	}

@@ -250,6 +250,7 @@ func TestArguments(t *testing.T) {
 	for name, change := range map[string]func(*Request){
 		"controller_id":    func(q *Request) { q.ControllerID = "a/b" },
 		"authority_ref":    func(q *Request) { q.AuthorityRef = "" },
+		"checkpoint_ref":   func(q *Request) { q.AuthorityRef = "T-1\u009b2J" },
 		"authority_sha256": func(q *Request) { q.AuthoritySHA256 = sum[1:] + "g" },
 		"ttl_seconds":      func(q *Request) { q.TTL = 59 * time.Second },
 	} {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"herdr-link/mesh/attest"
 	"herdr-link/mesh/disk"
@@ -512,6 +514,16 @@ func isHex(s string, min, max int) bool {
 // IsControllerID reports whether s matches ^[A-Za-z0-9_.-]{1,100}$.
 func IsControllerID(s string) bool {
 	return s != "" && len(s) <= 100 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == ""
+}
+
+// MaxReference is how many characters a reference may have.
+const MaxReference = 500
+
+// IsReference reports whether s may be a purpose, or the name of something outside:
+// 1 to 500 characters in one line, since people see it on a terminal.
+func IsReference(s string) bool {
+	n := utf8.RuneCountInString(s)
+	return n >= 1 && n <= MaxReference && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // IsDigest reports whether s is a SHA-256 in hexadecimal digits.

@@ -879,3 +879,15 @@ func TestRootGone(t *testing.T) {
 	must(t, err)
 	x.End()
 }
+
+func TestIsReference(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{
+		"T-1": true, "ä b": true, strings.Repeat("ä", 500): true,
+		"": false, strings.Repeat("ä", 501): false, "a\tb": false, "a\n": false, "\x1b": false, "\x7f": false, "\u0080": false, "a\u009b2J": false,
+	} {
+		if IsReference(s) != want {
+			t.Errorf("%q", s)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"herdr-link/mesh/fault"
@@ -15,7 +16,7 @@ import (
 func checkLocks(paths []string) error {
 	for i, p := range paths {
 		bad := path.IsAbs(p) || strings.Contains(p, `\`) || path.Base(p) != "requirements.lock" || slices.Contains(paths[:i], p) ||
-			strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7F })
+			strings.ContainsFunc(p, unicode.IsControl)
 		for part := range strings.SplitSeq(p, "/") {
 			bad = bad || part == "" || part == "." || part == ".." || strings.TrimSpace(part) != part
 		}

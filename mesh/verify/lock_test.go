@@ -12,6 +12,7 @@ func TestCheckLocks(t *testing.T) {
 		"": false, "/requirements.lock": false, "./requirements.lock": false, "a/../requirements.lock": false, "a//requirements.lock": false,
 		"a/requirements.lock/": false, `a\requirements.lock`: false, "requirements.txt": false, "a/Requirements.lock": false, "xrequirements.lock": false,
 		" requirements.lock": false, "requirements.lock ": false, "a /requirements.lock": false, "a\x00/requirements.lock": false, "..": false, "a\n/requirements.lock": false,
+		"a\x7f/requirements.lock": false, "a\u009b/requirements.lock": false,
 	} {
 		if err := checkLocks([]string{"ok/requirements.lock", path}); (err == nil) != ok {
 			t.Errorf("%q: %v", path, err)
