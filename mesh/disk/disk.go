@@ -141,14 +141,18 @@ func (d *Disk) Remove(path string) error {
 	return os.Remove(path)
 }
 
-// Clear removes a folder with the files in it.
+// Clear removes a folder with all that is in it. It follows no link.
 func (d *Disk) Clear(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := d.Remove(filepath.Join(path, e.Name())); err != nil {
+		remove := d.Remove
+		if e.IsDir() {
+			remove = d.Clear
+		}
+		if err := remove(filepath.Join(path, e.Name())); err != nil {
 			return err
 		}
 	}

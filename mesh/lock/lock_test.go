@@ -343,6 +343,38 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// A stale claim goes away with whatever is in it: what stays of it would be in the
+// way when the next holder gives the lock back.
+func TestStaleClaimWithFolder(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	o := here()
+	o.LockID, o.AcquiredAt = "x", "2026-01-01T00:00:00.000Z"
+	plant(t, dir, encode(t, o))
+	deep := filepath.Join(dir, claimName, "deep", "er")
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(deep, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(deep, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(outside, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := lockIn(dir)
+	acquire(t, l).Release()
+	if s := l.Look(); s != rows[2] || names(t, dir) != fileName {
+		t.Errorf("%v, and there is %q", s, names(t, dir))
+	}
+	if _, err := os.Stat(filepath.Join(outside, "mine")); err != nil {
+		t.Error(err)
+	}
+}
+
 // mesh.md §5.1: a person may move away what nobody on this machine can be using.
 func TestUnlock(t *testing.T) {
 	t.Parallel()
