@@ -268,7 +268,7 @@ func agentControl(ctx context.Context, p *Process, args []string) error {
 }
 
 func sayControl(p *Process, text string) {
-	fmt.Fprintf(p.Stderr, "herdr-link %s: %s\n", controlName, text)
+	fmt.Fprintf(p.Stderr, "herdr-link %s: %s\n", controlName, visible(text))
 }
 
 // run carries out an order and returns the exit code, which is exitUsage as long

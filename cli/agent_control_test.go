@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"herdr-link/mesh/fault"
@@ -210,5 +212,36 @@ func TestReadMessage(t *testing.T) {
 		if _, err := readMessage(filepath.Join(dir, name)); fault.Code(err) != "INVALID_ARGUMENT" || strings.Contains(err.Error(), dir) {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// Records of the older bridge, and names of files, may have what a terminal acts on.
+func TestNothingForTheTerminal(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var errs strings.Builder
+	p := &Process{Stdout: file, Stderr: &errs}
+	text := "a\x1b\x7f\u0080\u009b2J\u009f\u00a0\u1234😀\n"
+	if err := encode(p, map[string]string{"text": text}); err != nil {
+		t.Fatal(err)
+	}
+	sayControl(p, "STATE_CORRUPT: "+text)
+	printed, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{string(printed), errs.String()} {
+		line, found := strings.CutSuffix(s, "\n")
+		if !found || strings.ContainsFunc(line, unicode.IsControl) || !strings.Contains(s, `\u009b2J`) || !strings.Contains(s, "\u1234😀") {
+			t.Errorf("%q", s)
+		}
+	}
+	var again map[string]string
+	if err := json.Unmarshal(printed, &again); err != nil || again["text"] != text {
+		t.Errorf("%v, %q", err, again)
 	}
 }

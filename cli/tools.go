@@ -30,7 +30,22 @@ func encodeWith(p *Process, v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	return print(p, text.String())
+	return print(p, escaped(text.String()))
+}
+
+// escaped returns JSON with DEL and C1 characters as escapes: package json leaves
+// them as they are, and a terminal may act on them.
+func escaped(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for _, r := range text {
+		if r >= 0x7F && r <= 0x9F {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // canonical returns the core as it is inside Herdr, wherever this process is.
