@@ -138,6 +138,9 @@ func Check(requests []Request) ([]Request, error) {
 		}
 		targets[q.Target] = true
 		message, err := checkMessage(q.Message)
+		if err != nil && len(requests) > 1 {
+			err = about(err, q.Target)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -106,6 +106,12 @@ func TestCheck(t *testing.T) {
 		if fault.Code(err) != test.code || (err == nil) != (len(got) == len(test.requests) && got != nil) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+		if name == "a bad last one" { // of several messages, the one that is meant
+			var f *fault.Fault
+			if !errors.As(err, &f) || f.Details["target"] != "x" || !strings.HasPrefix(f.Message, "x: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 		for i, q := range got {
 			if q.Target != test.requests[i].Target || q.Message != "x\n" || test.requests[i].Message != "x\r\n" {
 				t.Errorf("%s: %+v", name, q)
