@@ -10,7 +10,8 @@ import (
 
 // succeeded is the result with that answer, an object: the whole of it as
 // structure; as text the same in many short lines, without the terminals' texts,
-// which follow as they are, a block each, in the order of the JSON.
+// which follow as they are, a block each, in the order of the JSON. One that is
+// empty is no block and stays, so that it is clear which block is whose.
 func succeeded(answer any) *mcp.Result {
 	whole := mcp.Marshal(answer)
 	var brief bytes.Buffer
@@ -36,7 +37,7 @@ func failed(f *fault.Fault) *mcp.Result {
 }
 
 // cut copies the next value of dec, valid JSON, without the members that are
-// the text of a terminal. It collects those that have one.
+// the text of a terminal, which it collects.
 func cut(dec *json.Decoder, to *bytes.Buffer, texts *[]string) {
 	token, _ := dec.Token()
 	open, nested := token.(json.Delim)
@@ -52,10 +53,8 @@ func cut(dec *json.Decoder, to *bytes.Buffer, texts *[]string) {
 			if name, _ = dec.Token(); isTerminal(name) {
 				var raw json.RawMessage
 				_ = dec.Decode(&raw)
-				if text := ""; json.Unmarshal(raw, &text) == nil {
-					if text != "" {
-						*texts = append(*texts, text)
-					}
+				if text := ""; json.Unmarshal(raw, &text) == nil && text != "" {
+					*texts = append(*texts, text)
 					continue
 				}
 				value = json.NewDecoder(bytes.NewReader(raw))

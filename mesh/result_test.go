@@ -12,7 +12,7 @@ import (
 // The first block is the JSON without terminals' texts; these follow in its
 // order, and the structure has all.
 func TestSucceeded(t *testing.T) {
-	answer := `{"mode":"all","completed":[{"target":"a","output":"<one>\n","n":9007199254740993},{"output":"two","target":"b"}],` +
+	answer := `{"mode":"all","completed":[{"target":"a","output":"<one>\n","n":9007199254740993},{"output":"two","target":"b"},{"target":"c","output":""}],` +
 		`"failed":[],"none":{},"record":{"stdoutTail":"three","stderrTail":"","ok":true},"terminalOutput":"four","output":{"output":["odd",null,1.50]}}`
 	r := succeeded(json.RawMessage(answer))
 	if string(r.Structured) != answer || r.IsError {
@@ -28,8 +28,8 @@ func TestSucceeded(t *testing.T) {
 			t.Errorf("a long line: %s", line)
 		}
 	}
-	want := `{"mode": "all","completed": [{"target": "a","n": 9007199254740993},{"target": "b"}],` +
-		`"failed": [],"none": {},"record": {"ok": true},"output": {"output": ["odd",null,1.50]}}`
+	want := `{"mode": "all","completed": [{"target": "a","n": 9007199254740993},{"target": "b"},{"target": "c","output": ""}],` +
+		`"failed": [],"none": {},"record": {"stderrTail": "","ok": true},"output": {"output": ["odd",null,1.50]}}`
 	if brief.String() != want {
 		t.Errorf("got  %s\nwant %s", &brief, want)
 	}
