@@ -804,7 +804,7 @@ func TestMeshVerifySubmodule(t *testing.T) {
 		if v := c.verify(more); v.State != "invalidated" || v.FailureCode != "CONTENT_CHANGED" || v.AfterWorktreeSHA256 != "" || v.ExitCode == nil || *v.ExitCode != 0 {
 			t.Errorf("%s: %+v", name, v)
 		}
-		c.looks("VERIFY_UNAVAILABLE", "submodule")
+		c.looks("GIT_FAILED", "submodule")
 		c.lacks(proof)
 		if err := os.RemoveAll(filepath.Join(c.tree, "sub")); err != nil {
 			t.Fatal(err)

@@ -25,20 +25,27 @@ type Facts struct {
 // DETACHED_HEAD, BRANCH_MISMATCH, BRANCH_PROTECTED, HEAD_MISMATCH,
 // BASE_NOT_ANCESTOR, STATUS_DIGEST_MISMATCH.
 func (t *Tree) Check(ctx context.Context, f Facts) error {
+	_, err := t.CheckPin(ctx, f)
+	return err
+}
+
+// CheckPin is Check, and returns the Pin that stood when git status was run.
+func (t *Tree) CheckPin(ctx context.Context, f Facts) (*Pin, error) {
 	if err := t.CheckHead(ctx, f); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.base(ctx, f.Base); err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := t.Pin(ctx); err != nil {
-		return err
+	pin, err := t.Pin(ctx)
+	if err != nil {
+		return nil, err
 	}
 	digest, err := t.StatusDigest(ctx)
 	if err == nil && !strings.EqualFold(digest, f.StatusSHA256) {
 		err = mismatch("STATUS_DIGEST_MISMATCH", "git status prints something else than was expected", f.StatusSHA256, digest)
 	}
-	return err
+	return pin, err
 }
 
 // CheckHead is facts 2 and 3, the cheap ones.

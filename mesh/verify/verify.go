@@ -8,7 +8,6 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -123,14 +122,8 @@ func (v *Verifier) Snapshot(ctx context.Context, controllerID string, e Expected
 	if err := s.tree.Of(w.GitDir, w.GitCommonDir); err != nil {
 		return nil, err
 	}
-	if s.pin, err = s.tree.Pin(ctx); err != nil {
-		if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Code == "GIT_FAILED" {
-			err = fault.New("VERIFY_UNAVAILABLE", "%s", f.Message)
-		}
-		return nil, err
-	}
 	facts := git.Facts{Branch: w.Branch, Protected: w.ProtectedBranches, Head: e.Head, Base: w.BaseCommit, StatusSHA256: e.StatusSHA256}
-	if err := s.tree.Check(ctx, facts); err != nil {
+	if s.pin, err = s.tree.CheckPin(ctx, facts); err != nil {
 		return nil, err
 	}
 	s.WorktreeSHA256, err = s.tree.ContentDigest(ctx, w.BaseCommit)

@@ -188,6 +188,26 @@ func (p *place) request(ctx context.Context, v *Verifier) (Request, error) {
 	return q, err
 }
 
+// A snapshot looks once at what leads git from the worktree, and keeps that.
+func TestSnapshotPins(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, t.TempDir())
+	real, err := exec.LookPath("git")
+	must(t, err)
+	log := filepath.Join(p.dir, "gits")
+	write(t, filepath.Join(p.dir, "bin/git"), "#!/bin/sh\necho \"$*\" >>'"+log+"'\nexec '"+real+"' \"$@\"\n")
+	p.env["PATH"] = filepath.Join(p.dir, "bin") + ":" + os.Getenv("PATH")
+	v := p.verifier(nil, nil)
+	p.acquire(t, v, 900*time.Second)
+	_, err = p.request(t.Context(), v)
+	must(t, err)
+	text, err := os.ReadFile(log)
+	must(t, err)
+	if n := strings.Count(string(text), "ls-files --stage"); n != 1 {
+		t.Errorf("%d times:\n%s", n, text)
+	}
+}
+
 // A life is what goes on behind calls, until it is ended.
 type life struct {
 	wait sync.WaitGroup
