@@ -69,7 +69,7 @@ func New(o Options) *Mesh {
 	trees := git.New(o.Getenv)
 	m.lanes = lane.New(lane.Options{Herdr: o.Herdr, Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: trees})
 	m.ledger = ledger.New(ledger.Options{Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: trees})
-	m.verifier = verify.New(verify.Options{Getenv: o.Getenv, Environ: o.Environ, Store: m.store, Controllers: m.controllers, Leases: m.leases, Log: m.log})
+	m.verifier = verify.New(verify.Options{Getenv: o.Getenv, Environ: o.Environ, Store: m.store, Controllers: m.controllers, Leases: m.leases, Git: trees, Log: m.log})
 	return m
 }
 

@@ -37,6 +37,7 @@ type Options struct {
 	Store       *store.Store
 	Controllers *controller.Controllers
 	Leases      *lease.Leases
+	Git         *git.Git
 	Log         *slog.Logger // a record a command; never its arguments or output
 }
 
@@ -61,8 +62,8 @@ type Verifier struct {
 // New returns the operations. Nothing is looked at or tried yet.
 func New(o Options) *Verifier {
 	return &Verifier{
-		getenv: o.Getenv, environ: o.Environ, store: o.Store, controllers: o.Controllers, leases: o.Leases, log: o.Log,
-		git: git.New(o.Getenv), answerTime: answerTime, again: again,
+		getenv: o.Getenv, environ: o.Environ, store: o.Store, controllers: o.Controllers, leases: o.Leases, git: o.Git, log: o.Log,
+		answerTime: answerTime, again: again,
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"herdr-link/mesh/crash"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/sandbox"
 	"herdr-link/mesh/store"
@@ -147,7 +148,7 @@ func (p *place) verifier(d *disk.Disk, now func() time.Time) *Verifier {
 	s := store.New(store.Options{Root: filepath.Join(p.dir, "state"), Disk: d, Now: now})
 	v := New(Options{
 		Getenv: get, Environ: environ, Store: s, Controllers: controller.New(controller.Options{Getenv: get, Herdr: h, Store: s}),
-		Leases: lease.New(lease.Options{Herdr: h, Store: s}), Log: slog.New(slog.DiscardHandler),
+		Leases: lease.New(lease.Options{Herdr: h, Store: s}), Git: git.New(get), Log: slog.New(slog.DiscardHandler),
 	})
 	v.again = 10 * time.Millisecond
 	return v
