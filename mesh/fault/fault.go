@@ -38,6 +38,12 @@ func (f *Fault) With(name string, value any) *Fault {
 	return &g
 }
 
+// Mismatch returns the fault of a fact that is another one than its caller has seen:
+// its details have both.
+func Mismatch(code, message string, expected, current any) *Fault {
+	return New(code, "%s", message).With("expected", expected).With("current", current)
+}
+
 func (f *Fault) Error() string { return f.Code + ": " + f.Message }
 
 // Code returns the code of the first fault in err's chain, or "".

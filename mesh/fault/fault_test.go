@@ -20,6 +20,9 @@ func TestFault(t *testing.T) {
 	if busy.Details != nil || one.Details["state"] != "active" || len(two.Details) != 2 || two.Details["state"] != "stale" {
 		t.Errorf("%v, %v, %v", busy.Details, one.Details, two.Details)
 	}
+	if f := Mismatch("CURSOR_MOVED", "50% more", int64(5), 7); f.Error() != "CURSOR_MOVED: 50% more" || !f.Retryable || f.Details["expected"] != int64(5) || f.Details["current"] != 7 {
+		t.Errorf("%+v", f)
+	}
 	if got := Code(fmt.Errorf("around: %w", two)); got != "LOCK_BUSY" {
 		t.Errorf("code %q", got)
 	}

@@ -43,7 +43,7 @@ func (t *Tree) CheckPin(ctx context.Context, f Facts) (*Pin, error) {
 	}
 	digest, err := t.StatusDigest(ctx)
 	if err == nil && !strings.EqualFold(digest, f.StatusSHA256) {
-		err = mismatch("STATUS_DIGEST_MISMATCH", "git status prints something else than was expected", f.StatusSHA256, digest)
+		err = fault.Mismatch("STATUS_DIGEST_MISMATCH", "git status prints something else than was expected", f.StatusSHA256, digest)
 	}
 	return pin, err
 }
@@ -55,13 +55,9 @@ func (t *Tree) CheckHead(ctx context.Context, f Facts) error {
 	}
 	head, err := t.Head(ctx)
 	if err == nil && (head == "" || !strings.EqualFold(head, f.Head)) {
-		err = mismatch("HEAD_MISMATCH", "the worktree is at another commit than was expected", f.Head, head)
+		err = fault.Mismatch("HEAD_MISMATCH", "the worktree is at another commit than was expected", f.Head, head)
 	}
 	return err
-}
-
-func mismatch(code, message, expected, current string) error {
-	return fault.New(code, "%s", message).With("expected", expected).With("current", current)
 }
 
 // branch reads the whole name of HEAD's target: the short one is longer than the
@@ -76,7 +72,7 @@ func (t *Tree) branch(ctx context.Context, f Facts) error {
 		return fault.New("DETACHED_HEAD", "the worktree is on no branch")
 	}
 	if branch != f.Branch {
-		return mismatch("BRANCH_MISMATCH", "the worktree is on another branch than was expected", f.Branch, branch)
+		return fault.Mismatch("BRANCH_MISMATCH", "the worktree is on another branch than was expected", f.Branch, branch)
 	}
 	for _, p := range f.Protected {
 		if equal(strings.TrimPrefix(strings.TrimSpace(p), "refs/heads/"), branch, t.IgnoreCase) {

@@ -107,6 +107,5 @@ func cursor(a *herdrcli.Agent, expected int64) error {
 	if a.Cursor == expected {
 		return nil
 	}
-	return fault.New("CURSOR_MISMATCH", "the agent's cursor is another one than expected: something has happened since, so read its screen again").
-		With("expected", expected).With("current", a.Cursor)
+	return fault.Mismatch("CURSOR_MISMATCH", "the agent's cursor is another one than expected: something has happened since, so read its screen again", expected, a.Cursor)
 }

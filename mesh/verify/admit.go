@@ -104,7 +104,7 @@ func (v *Verifier) admit(ctx context.Context, controllerID string, by controller
 		return nil, err
 	}
 	if !strings.EqualFold(s.WorktreeSHA256, q.WorktreeSHA256) {
-		return nil, mismatch("CONTENT_DIGEST_MISMATCH", "the worktree has another content than was expected", q.WorktreeSHA256, s.WorktreeSHA256)
+		return nil, fault.Mismatch("CONTENT_DIGEST_MISMATCH", "the worktree has another content than was expected", q.WorktreeSHA256, s.WorktreeSHA256)
 	}
 	owner := attest.Self(ctx)
 	if owner == nil {
@@ -135,7 +135,7 @@ func (v *Verifier) admit(ctx context.Context, controllerID string, by controller
 		return nil, err
 	}
 	if a.Cursor != s.cursor {
-		return nil, fault.New("CURSOR_MOVED", "the worker did something while its worktree was read").With("expected", s.cursor).With("current", a.Cursor)
+		return nil, fault.Mismatch("CURSOR_MOVED", "the worker did something while its worktree was read", s.cursor, a.Cursor)
 	}
 	if err := v.leases.Verifying(x.Context(), x, w.LeaseID); err != nil {
 		return nil, err

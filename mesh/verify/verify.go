@@ -145,7 +145,7 @@ func (v *Verifier) agent(ctx context.Context, socket, controllerID string, e Exp
 	case w.State != store.Active:
 		return nil, nil, fault.New("LEASE_WRONG_STATE", "the lease is not active").With("state", w.State)
 	case !strings.EqualFold(w.BaseCommit, e.Base):
-		return nil, nil, mismatch("BASE_NOT_ANCESTOR", "the lease has another base commit", e.Base, w.BaseCommit)
+		return nil, nil, fault.Mismatch("BASE_NOT_ANCESTOR", "the lease has another base commit", e.Base, w.BaseCommit)
 	}
 	if err := lease.In(w.HerdrSocket, socket); err != nil {
 		return nil, nil, err
@@ -162,10 +162,6 @@ func (v *Verifier) agent(ctx context.Context, socket, controllerID string, e Exp
 		err = fault.New("AGENT_NOT_SETTLED", "the worker is neither idle nor done").With("status", a.Status)
 	}
 	return w, a, err
-}
-
-func mismatch(code, message, expected, current string) error {
-	return fault.New(code, "%s", message).With("expected", expected).With("current", current)
 }
 
 // apart fails with VERIFY_UNAVAILABLE if a gate, which may write all of the
