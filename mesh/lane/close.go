@@ -14,10 +14,6 @@ import (
 	"herdr-link/mesh/store"
 )
 
-// young is how old a lease must be at least that is provisioning still, before
-// anybody but its start may end it: that start may be under way.
-const young = 10 * time.Minute
-
 // A Close is what a closing is asked for with.
 type Close struct {
 	LeaseID string
@@ -169,19 +165,14 @@ func receipts(x *store.Section, id string) (of []*store.Receipt, err error) {
 // closable fails with LEASE_WRONG_STATE for a lease that may not be closed now
 // (mesh.md §3.4).
 func closable(r store.Leased, now time.Time) error {
-	b := r.Base()
-	wrong := fault.New("LEASE_WRONG_STATE", "the lease has ended already").With("state", b.State)
-	switch {
-	case lease.Terminal(r):
-		return wrong
-	case b.State != store.Provisioning:
-		return nil
+	const code = "LEASE_WRONG_STATE"
+	state := r.Base().State
+	if lease.Terminal(r) {
+		return fault.New(code, "the lease has ended already").With("state", state)
 	}
-	made, err := store.Time(r.Made().CreatedAt)
-	// One that is made in the future, as the clock has it, is young.
-	if age := max(0, now.Sub(made)); err == nil && age < young {
-		wrong.Message = "the agent of the lease may be being started: a lease that is provisioning can be closed after ten minutes"
-		return wrong.With("retryAfterMs", (young - age).Milliseconds())
+	if left := lease.Starting(r, now); left > 0 {
+		return fault.New(code, "the agent of the lease may be being started: a lease that is provisioning can be closed after ten minutes").
+			With("state", state).With("retryAfterMs", left.Milliseconds())
 	}
 	return nil
 }

@@ -410,7 +410,7 @@ func (q sequence) check(t *testing.T, dir string, env []string, done bool) {
 		_, err := os.Stat(filepath.Join(dir, "panes", pane))
 		return err == nil
 	}
-	s := serve(dir, env, nil, func() time.Time { return time.Now().Add(young) }, nil)
+	s := serve(dir, env, nil, func() time.Time { return time.Now().Add(lease.Young) }, nil)
 	r, err := only(s)
 	must(t, err)
 	state := "" // there is none

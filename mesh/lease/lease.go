@@ -169,6 +169,23 @@ func Terminal(r store.Leased) bool {
 	return false
 }
 
+// Young is how old a lease must be at least that is provisioning still, before
+// anybody but its start may end it: that start may be under way (mesh.md §3.4).
+const Young = 10 * time.Minute
+
+// Starting returns for how long nobody but its start may end the lease: 0 if
+// anybody may. One that is made in the future, as the clock has it, is young.
+func Starting(r store.Leased, now time.Time) time.Duration {
+	if r.Base().State != store.Provisioning {
+		return 0
+	}
+	made, err := store.Time(r.Made().CreatedAt)
+	if err != nil { // no record that can be read has none
+		return Young
+	}
+	return max(0, Young-max(0, now.Sub(made)))
+}
+
 // Agent is L of mesh.md §4: the agent in the lease's terminal, in whatever pane
 // that is now, or nil. A record of the older bridge has no terminal; there the
 // pane counts.

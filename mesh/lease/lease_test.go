@@ -13,6 +13,7 @@ import (
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/store"
 )
 
 // Whoever acts behind a prompt sees what that has done: the agent is told as it was
@@ -61,6 +62,28 @@ func TestHold(t *testing.T) {
 	}
 	if _, err := l.Hold(t.Context(), a); fault.Code(err) != "TARGET_LOCK_UNAVAILABLE" {
 		t.Errorf("a folder that is open to others: %v", err)
+	}
+}
+
+// A start has ten minutes for itself, also where the clock was set back.
+func TestStarting(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for age, want := range map[time.Duration]time.Duration{
+		-time.Hour: Young, 0: Young, Young - time.Second: time.Second, Young: 0, time.Hour: 0,
+	} {
+		// A record has whole milliseconds.
+		r := &store.Reviewer{Lease: store.Lease{State: store.Provisioning}, Tab: store.Tab{CreatedAt: store.Stamp(now.Add(-age))}}
+		if got := Starting(r, now); want-got > time.Millisecond || got-want > time.Millisecond {
+			t.Errorf("%v old: %v", age, got)
+		}
+		r.State = store.Orphaned
+		if got := Starting(r, now); got != 0 {
+			t.Errorf("%v old, not provisioning: %v", age, got)
+		}
+	}
+	if got := Starting(&store.Adopted{Lease: store.Lease{State: store.Active}}, now); got != 0 {
+		t.Errorf("adopted: %v", got)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/controller"
@@ -13,10 +12,6 @@ import (
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
-
-// young is how old a lease must be that is provisioning still: its start may be
-// under way.
-const young = 10 * time.Minute
 
 // A Request asks for one lease to be reconciled with what there is.
 type Request struct {
@@ -179,11 +174,8 @@ func (l *Ledger) dead(ctx context.Context, r store.Leased, at controller.Termina
 // decide returns what the lease comes to, or why it is preserved.
 func (l *Ledger) decide(x *store.Section, r store.Leased, p *Checkpoint, dead bool) (to *change, preserved string) {
 	b := r.Base()
-	if b.State == store.Provisioning {
-		made, err := store.Time(r.Made().CreatedAt)
-		if err != nil || l.store.Now().Sub(made) < young {
-			return nil, preservedState
-		}
+	if lease.Starting(r, l.store.Now()) > 0 {
+		return nil, preservedState
 	}
 	if dead {
 		return gone(r, p)
