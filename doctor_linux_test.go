@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"herdr-link/fakeherdr"
+	"herdr-link/mesh/sandbox"
 )
 
 // On a terminal it is a table with marks, and with colours unless they are
@@ -146,5 +147,42 @@ func TestDoctorFiles(t *testing.T) {
 	diagnose(t, env).want(t, "files log", "warn", "read by others", "chmod 600")
 	if info, err := os.Stat(open); err != nil || info.Mode().Perm() != 0o644 {
 		t.Error("it changed the mode")
+	}
+}
+
+// A lock that is held is told, and so is what verification lacks.
+func TestDoctorMesh(t *testing.T) {
+	t.Parallel()
+	_, env, home := patient(t, "w1:p1")
+	meshEntry("", "controller-leases/.reservation-flock=")(t, home)
+	diagnose(t, env).want(t, "mesh lock", "ok free")
+	file, err := os.Open(filepath.Join(home, ".local", "state", "herdr-mesh", "controller-leases", ".reservation-flock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	d := diagnose(t, env)
+	d.want(t, "mesh lock", "warn active: a process holds the file lock", "LOCK_BUSY")
+	if err := new(sandbox.Sandbox).Find(t.Context()); err != nil {
+		d.want(t, "mesh sandbox", "warn "+err.Error(), "all else of mesh does without")
+		t.Skipf("%v (apt-get install bubblewrap)", err)
+	}
+	d.want(t, "mesh sandbox", "ok bubblewrap makes sandboxes")
+
+	// Once more where there is no bubblewrap.
+	args := []string{"--dev-bind", "/", "/"}
+	for _, dir := range []string{"/usr/bin", "/usr/local/bin"} {
+		if _, err := os.Stat(filepath.Join(dir, "bwrap")); err == nil {
+			args = append(args, "--tmpfs", dir)
+		}
+	}
+	bare := exec.Command("bwrap", append(args, "--", binaries.server, "doctor", "--json")...)
+	bare.Env = env.vars
+	out, err := bare.Output()
+	if err != nil || !strings.Contains(string(out), `"name":"sandbox","state":"warn","detail":"VERIFY_UNAVAILABLE: verification needs bubblewrap, and there is no program /usr/bin/bwrap or /usr/local/bin/bwrap"`) {
+		t.Errorf("%v, %s", err, out)
 	}
 }

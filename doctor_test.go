@@ -289,6 +289,39 @@ func TestDoctorInside(t *testing.T) {
 		"mesh there": {home: func(t *testing.T, home string) {
 			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"args":["--toolsets","mesh"],"env":{}}}}`)
 		}, key: "hosts claude", begin: "ok registered in", words: []string{"toolset mesh"}},
+		"mesh nowhere":      {key: "hosts others", begin: "warn none of the", none: []string{"mesh platform", "mesh state", "mesh lock", "mesh sandbox"}},
+		"mesh, no records":  {env: []string{"HERDR_LINK_TOOLSETS=link, mesh"}, key: "mesh state", begin: "ok HOME/.local/state/herdr-mesh will be made"},
+		"mesh, no lock":     {home: meshEntry(""), key: "mesh lock", begin: "ok free: there is no state yet"},
+		"mesh, no room":     {env: []string{"HERDR_LINK_TOOLSETS=mesh", "HERDR_MESH_STATE_DIR=HOME/file/state"}, home: func(t *testing.T, home string) { writeFile(t, filepath.Join(home, "file"), "") }, code: 1, key: "mesh state", begin: "fail HOME/file/state: STATE_IO", words: []string{"not a directory", "HERDR_MESH_STATE_DIR"}},
+		"mesh, its records": {home: meshEntry("", "controller-leases/"), key: "mesh state", begin: "ok HOME/.local/state/herdr-mesh, open to nobody else"},
+		"mesh, free":        {home: meshEntry("", "controller-leases/"), key: "mesh lock", begin: "ok free: nobody holds it"},
+		"mesh, open to others": {home: meshEntry("", "writer-leases/", "chmod writer-leases"), code: 1, key: "mesh state", begin: "fail STATE_INSECURE: HOME/.local/state/herdr-mesh/writer-leases is open to other users (mode 0755)",
+			words: []string{"chmod"}, none: []string{"mesh lock"}},
+		"mesh, open to others and off": {home: func(t *testing.T, home string) {
+			meshEntry("", "writer-leases/", "chmod writer-leases")(t, home)
+			writeFile(t, filepath.Join(home, ".claude.json"), "{}")
+		}, key: "mesh state", begin: "warn STATE_INSECURE"},
+		"mesh, a link that leads nowhere": {home: func(t *testing.T, home string) {
+			meshEntry("")(t, home)
+			if err := os.MkdirAll(filepath.Join(home, ".local", "state"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("nowhere", filepath.Join(home, ".local", "state", "herdr-mesh")); err != nil {
+				t.Fatal(err)
+			}
+		}, code: 1, key: "mesh state", begin: "fail one may not write in HOME/.local/state/herdr-mesh"},
+		"mesh, a claim of nobody": {home: meshEntry("", "controller-leases/.reservation-lock/"), code: 1, key: "mesh lock", begin: "fail indeterminate: the claim has no owner", words: []string{"herdr-link agent-control unlock --confirm"}},
+		"mesh, a claim of another machine": {home: meshEntry("", `controller-leases/.reservation-lock/owner.json={"version":2,"lockId":"x","pid":1,"hostname":"elsewhere","acquiredAt":"x","hostId":"elsewhere","impl":"herdr-link"}`),
+			code: 1, key: "mesh lock", begin: "fail indeterminate: the claim is of another machine", words: []string{"unlock --confirm"}},
+		"mesh, a claim of the dead": {home: func(t *testing.T, home string) {
+			host, err := os.Hostname()
+			if err != nil {
+				t.Fatal(err)
+			}
+			meshEntry("", `controller-leases/.reservation-lock/owner.json={"version":2,"lockId":"x","pid":1,"hostname":`+jsonString(host)+`,"acquiredAt":"x","impl":"herdr-link"}`)(t, home)
+		}, key: "mesh lock", begin: "ok stale: the claim is of this program", words: []string{"takes it over"}},
+		"mesh, a lock for all":           {home: meshEntry("", "controller-leases/.reservation-flock=", "chmod controller-leases/.reservation-flock"), code: 1, key: "mesh lock", begin: "fail indeterminate: the lock's file is open", words: []string{"local disk"}},
+		"mesh, a root of an entry's own": {home: meshEntry("records"), code: 1, key: "mesh state", begin: `fail HERDR_MESH_STATE_DIR must be an absolute path, not "records"`, words: []string{"mend"}},
 		"no such toolset there": {home: func(t *testing.T, home string) {
 			writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"args":["--toolsets","link,dance"],"env":{}}}}`)
 		}, code: 1, key: "hosts claude", begin: "fail registered in", words: []string{`in its entry no such toolset: "dance"`}},
@@ -333,7 +366,7 @@ func TestDoctorInside(t *testing.T) {
 			}
 			before := tree(t, home)
 			d := diagnose(t, env)
-			d.want(t, tc.key, tc.begin, tc.words...)
+			d.want(t, tc.key, strings.Replace(tc.begin, "HOME", home, 1), inHome(tc.words, home)...)
 			if d.code != tc.code {
 				t.Errorf("exit %d: %q", d.code, d.bad())
 			}
@@ -354,6 +387,46 @@ func TestDoctorInside(t *testing.T) {
 				t.Errorf("%d times renamed", n)
 			}
 		})
+	}
+}
+
+func inHome(words []string, home string) (all []string) {
+	for _, w := range words {
+		all = append(all, strings.Replace(w, "HOME", home, 1))
+	}
+	return all
+}
+
+// meshEntry makes an entry that has the toolset mesh on, with that folder for its
+// records if it names one, and in the usual folder what is named: NAME/ a folder,
+// NAME=TEXT a file, both private, and chmod NAME opens one for others to read.
+func meshEntry(root string, state ...string) func(t *testing.T, home string) {
+	return func(t *testing.T, home string) {
+		t.Helper()
+		env := "{}"
+		if root != "" {
+			env = `{"HERDR_MESH_STATE_DIR":` + jsonString(root) + `}`
+		}
+		writeFile(t, filepath.Join(home, ".claude.json"), `{"mcpServers":{"herdr_link":{"type":"stdio","command":`+jsonString(binaries.server)+`,"args":["--toolsets","link,mesh"],"env":`+env+`}}}`)
+		for _, s := range state {
+			name, text, file := strings.Cut(s, "=")
+			name, open := strings.CutPrefix(name, "chmod ")
+			path := filepath.Join(home, ".local", "state", "herdr-mesh", filepath.FromSlash(name))
+			dir := path
+			if file {
+				dir = filepath.Dir(path)
+			}
+			err := os.MkdirAll(dir, 0o700)
+			if open {
+				err = os.Chmod(path, 0o755)
+			}
+			if file {
+				err = os.WriteFile(path, []byte(text), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

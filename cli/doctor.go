@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"herdr-link/envelope"
 	"herdr-link/herdrcli"
 	"herdr-link/hosts"
+	"herdr-link/mesh"
+	"herdr-link/mesh/fault"
 )
 
 // doctorTime is how long doctor takes at most, whatever hangs.
@@ -38,8 +41,9 @@ func doctorCommand() command {
 		name: "doctor", usage: "doctor [--json]",
 		short: "say why herdr-link works here or not, and what to do",
 		long: `Looks at the environment, at Herdr and its server, at the own pane, the peers and the servers of herdr-link in it,
-at each agent host of this machine, and at the files that herdr-link uses. Prints a line for each check: ok, warn or
-fail, and what to do. Exit 1 if one fails. It changes nothing and starts no host; it is done within 20 seconds.
+at each agent host of this machine, at the toolset mesh where it is on or has records, and at the files that
+herdr-link uses. Prints a line for each check: ok, warn or fail, and what to do. Exit 1 if one fails. It changes
+nothing and starts no host; it is done within 20 seconds.
 
   --json   one object: version, ok, and checks with group, name, state, detail and fix
 
@@ -113,6 +117,7 @@ func examine(ctx context.Context, p *Process) []check {
 	case all = <-findings:
 		d.servers(ctx, all)
 		d.hosts(all)
+		d.mesh(ctx, all)
 	case <-ctx.Done():
 		d.add("hosts", "files", hosts.Warn, "could not be read in time", "look for a file system that hangs")
 	}
@@ -518,12 +523,133 @@ func (d *doctor) hosts(all []hosts.Finding) {
 	}
 }
 
+// mesh checks what the toolset mesh needs, where an entry or the environment has
+// it on, and where its records are.
+func (d *doctor) mesh(ctx context.Context, findings []hosts.Finding) {
+	const variable = "HERDR_MESH_STATE_DIR"
+	type root struct {
+		dir string // as the variable has it
+		on  bool   // a server uses it
+	}
+	usual := root{d.getenv(variable), slices.ContainsFunc(strings.Split(d.getenv("HERDR_LINK_TOOLSETS"), ","), func(name string) bool { return strings.TrimSpace(name) == "mesh" })}
+	var roots []root
+	for _, f := range findings {
+		for _, e := range f.Entries {
+			dir := f.Env[variable]
+			switch {
+			case !slices.Contains(e.Toolsets, "mesh"):
+			case dir == "" || strings.Contains(dir, "$"):
+				usual.on = true
+			default:
+				roots = append(roots, root{dir, true})
+			}
+		}
+	}
+	on := usual.on || len(roots) > 0
+	list := "mesh"
+	configured := func(r root) (*config, error) { return d.configure(options{toolsets: &list}, variable+"="+r.dir) }
+	there := false // records stay where nothing has mesh on any more
+	if c, err := configured(usual); err == nil {
+		_, err := os.Lstat(c.state)
+		there = err == nil
+	}
+	if usual.on || there {
+		roots = append([]root{usual}, roots...)
+	}
+	switch {
+	case on && runtime.GOOS == "windows":
+		d.add("mesh", "platform", hosts.Fail, "the toolset mesh is for Linux and macOS", "leave it out of the toolsets: no server starts with it")
+		return
+	case len(roots) == 0:
+		return
+	case runtime.GOOS == "linux":
+		d.add("mesh", "platform", hosts.OK, "Linux", "")
+	default:
+		d.add("mesh", "platform", hosts.OK, runtime.GOOS+": all but verification, which needs Linux", "")
+	}
+	var health mesh.Health
+	seen := map[string]bool{}
+	for _, r := range roots {
+		c, err := configured(r)
+		if err != nil {
+			d.add("mesh", d.another("state"), hosts.Fail, err.Error(), "mend or unset it: no server with mesh starts so")
+			continue
+		}
+		if !seen[c.state] {
+			seen[c.state] = true
+			health = c.mesh(d.p).Health(ctx)
+			d.state(c.state, health, r.on)
+		}
+	}
+	if runtime.GOOS == "linux" && len(seen) > 0 {
+		if health.Verify != nil {
+			d.add("mesh", "sandbox", hosts.Warn, health.Verify.Error(), "mend that to have work verified on this machine; all else of mesh does without")
+		} else {
+			d.add("mesh", "sandbox", hosts.OK, "bubblewrap makes sandboxes for verification", "")
+		}
+	}
+}
+
+// another returns a name that no check of mesh has yet.
+func (d *doctor) another(name string) string {
+	for n := 2; slices.ContainsFunc(d.checks, func(c check) bool { return c.Group == "mesh" && c.Name == name }); n++ {
+		name = fmt.Sprintf("%s %d", strings.Fields(name)[0], n)
+	}
+	return name
+}
+
+// state says how it is with the records of mesh in dir, and with their lock. Where
+// mesh is not on, nothing fails by that.
+func (d *doctor) state(dir string, health mesh.Health, on bool) {
+	bad := hosts.Warn
+	if on {
+		bad = hosts.Fail
+	}
+	name, there := d.another("state"), dir
+	_, err := os.Lstat(dir)
+	for errors.Is(err, os.ErrNotExist) && there != filepath.Dir(there) {
+		there = filepath.Dir(there)
+		_, err = os.Lstat(there)
+	}
+	const other = "make it yours, or set HERDR_MESH_STATE_DIR to the absolute path of a folder of your own"
+	switch {
+	case fault.Code(health.State) == "STATE_INSECURE": // names the path
+		d.add("mesh", name, bad, health.State.Error(), "make it yours alone (chmod, chown), after a look at who could change it: mesh mends nothing by itself")
+		return
+	case health.State != nil:
+		d.add("mesh", name, bad, dir+": "+health.State.Error(), other)
+		return
+	case !mayWrite(there):
+		d.add("mesh", name, bad, "one may not write in "+there, other)
+	case there != dir:
+		d.add("mesh", name, hosts.OK, dir+" will be made", "")
+	default:
+		d.add("mesh", name, hosts.OK, dir+", open to nobody else", "")
+	}
+	name = d.another("lock")
+	detail := string(health.Lock.State) + ": " + health.Lock.Reason
+	switch health.Lock.State {
+	case "absent":
+		d.add("mesh", name, hosts.OK, "free: "+health.Lock.Reason, "")
+	case "stale":
+		d.add("mesh", name, hosts.OK, detail+", and the next call takes it over", "")
+	case "active":
+		d.add("mesh", name, hosts.Warn, detail, "look again: a call needs it for moments only. If calls end with LOCK_BUSY, end the process that has it")
+	default:
+		fix := "make sure that nobody uses it, then herdr-link agent-control unlock --confirm"
+		if !strings.HasPrefix(health.Lock.Reason, "the claim ") {
+			fix = "make it yours alone, or set HERDR_MESH_STATE_DIR to a folder of your own on a local disk"
+		}
+		d.add("mesh", name, bad, detail, fix)
+	}
+}
+
 // locks looks at the folder of the locks, and makes nothing.
 func (d *doctor) locks() {
 	home, _ := os.UserHomeDir()
 	dir, there, err := herdrcli.NewLocks(home).Look()
 	fix := "make it yours alone: without it, messages to one agent may merge"
-	if home == "" {
+	if !filepath.IsAbs(home) {
 		fix = "set HOME: without it, messages to one agent may merge"
 	}
 	switch {

@@ -81,6 +81,24 @@ func (s *Store) Root() (string, error) {
 	return root, disk.Fault(err)
 }
 
+// Check looks at the root and at the folder of each store, as far as they are
+// there: STATE_INSECURE names the first that others have a say in. It makes and
+// mends nothing. Other codes: STATE_IO.
+func (s *Store) Check() error {
+	_, err := s.dir()
+	for _, f := range folders {
+		if err == nil {
+			if _, err = s.folder(f.name); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return disk.Fault(err)
+}
+
 // folder returns a store's folder, checked.
 func (s *Store) folder(name string) (string, error) {
 	root, err := s.dir()

@@ -72,10 +72,18 @@ const probeTime = 2 * time.Second
 
 // Available reports whether this host can verify: it is Linux, and bubblewrap
 // works. That is tried by the first who asks, in some ms, and remembered.
-func (v *Verifier) Available(ctx context.Context) bool {
+func (v *Verifier) Available(ctx context.Context) bool { return v.Unavailable(ctx) == nil }
+
+// Unavailable says in plain words why this host cannot verify: VERIFY_UNAVAILABLE,
+// or nil if it can.
+func (v *Verifier) Unavailable(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
-	return v.sandbox.Find(ctx) == nil
+	err := v.sandbox.Find(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fault.New("VERIFY_UNAVAILABLE", "bubblewrap did not make a sandbox within %v", probeTime)
+	}
+	return err
 }
 
 // Expected is what the caller takes a writer's worktree to be.
