@@ -97,6 +97,7 @@ func (e *edits) drafts(o Options, end func(d *draft, text []byte) ([]byte, error
 		if d.path, err = target(file); err != nil {
 			return nil, err
 		}
+		d.linked = d.path != file
 		d.steps = e.of[file]
 		d.edit = func(text []byte) ([]byte, error) {
 			out, err := d.run(text)
@@ -325,7 +326,7 @@ func (r *Report) apply(m Machine, h Host, o Options, all []*draft) error {
 			if err := d.write(m); err != nil {
 				return &fileError{d.path, err}
 			}
-			if d.new == nil {
+			if d.new == nil && !d.linked {
 				m.prune(h, d.path)
 			}
 			d.old, d.new = before, after // for tell

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -271,8 +272,11 @@ func TestFolders(t *testing.T) {
 	if err := os.Symlink(m.path("~/plugins"), m.path("~/.config/opencode/plugins")); err != nil {
 		t.Skip(err)
 	}
+	if err := errors.Join(os.Mkdir(m.path("~/.gemini"), 0o700), os.Mkdir(m.path("~/dotfiles"), 0o700), os.Symlink("../dotfiles/gemini.json", m.path("~/.gemini/settings.json"))); err != nil {
+		t.Fatal(err)
+	}
 	before := m.folders(t)
-	for _, name := range []string{"amp", "codex", "opencode", "pi"} {
+	for _, name := range []string{"amp", "codex", "opencode", "pi", "gemini"} {
 		if r := m.Install(must(t, name), Options{Program: program, Version: "1"}); r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -23,6 +23,7 @@ var errBusy = errors.New("it is changed again and again by another program; try 
 // A draft is a change of one file that has not been made yet.
 type draft struct {
 	path   string
+	linked bool // what leads there is a link: the folder is the user's
 	steps  []edit
 	edit   edit
 	old    []byte // nil: there is no file
