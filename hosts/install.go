@@ -290,7 +290,7 @@ func (m Machine) tell(h Host, o Options, r *Report, all []*draft) {
 	for _, note := range h.Idle(o) {
 		r.Done += "; " + note
 	}
-	if o.Hint && h.Name == "codex" && fresh {
+	if o.Hint && !o.Project && h.Name == "codex" && fresh {
 		r.Done += "; review the hook with /hooks"
 	}
 }

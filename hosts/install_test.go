@@ -327,6 +327,18 @@ func TestAllow(t *testing.T) {
 	}
 }
 
+// A hook is told of where there is one.
+func TestHintReview(t *testing.T) {
+	t.Parallel()
+	for _, project := range []bool{false, true} {
+		o := Options{Program: program, Hint: true, Project: project}
+		r := machine(t, nil).Install(must(t, "codex"), o)
+		if r.Err != nil || strings.Contains(r.Done, "review the hook with /hooks") == project || strings.Contains(r.Done, "--hint is for the user's own files only") != project {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // What the user allowed counts in a project, too: there the gateway closes
 // nothing either, although the project's files get no permission.
 func TestAllowedElsewhere(t *testing.T) {
