@@ -69,6 +69,10 @@ var authorities = []string{
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // the same, from Fedora 43 on
 }
 
+// programs are the folders of the user's home that a sandbox shows. uv keeps passwords
+// beside its two.
+var programs = []string{"/.local/bin", "/.local/share/uv/python", "/.local/share/uv/tools", "/.local/share/mise"}
+
 // passed are the variables that a command gets from this process.
 var passed = []string{"USER", "LOGNAME", "LANG", "LC_ALL", "TERM"}
 
@@ -117,13 +121,11 @@ func (s *Step) argv(look look, root bool, command []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools := []mount{
-		{"--ro-bind-try", s.UserHome + "/.local/bin", s.UserHome + "/.local/bin"},
-		{"--ro-bind-try", s.UserHome + "/.local/share/uv", s.UserHome + "/.local/share/uv"},
-		{"--ro-bind-try", s.UserHome + "/.local/share/mise", s.UserHome + "/.local/share/mise"},
-		{"--bind", s.Home, home},
+	var tools []mount
+	for _, name := range programs {
+		tools = append(tools, mount{"--ro-bind-try", s.UserHome + name, s.UserHome + name})
 	}
-	all := slices.Concat(mounts, tools)
+	all := slices.Concat(mounts, tools, []mount{{"--bind", s.Home, home}})
 	args := system(look, root, s.online())
 	for _, dir := range parents(all) {
 		args = append(args, "--dir", dir)

@@ -64,7 +64,8 @@ const (
 --symlink usr/bin /bin --symlink usr/sbin /sbin --symlink usr/lib /lib --symlink usr/lib64 /lib64
 `
 	toolMounts = `--ro-bind-try /home/u/.local/bin /home/u/.local/bin
---ro-bind-try /home/u/.local/share/uv /home/u/.local/share/uv
+--ro-bind-try /home/u/.local/share/uv/python /home/u/.local/share/uv/python
+--ro-bind-try /home/u/.local/share/uv/tools /home/u/.local/share/uv/tools
 --ro-bind-try /home/u/.local/share/mise /home/u/.local/share/mise
 --bind /home/u/state/gate-sandbox-homes/r /gate-home
 --clearenv
@@ -107,19 +108,19 @@ func TestArgv(t *testing.T) {
 		root bool
 	}{
 		"a gate": {gate("/home/u/w/one", "/home/u/r/.git"), merged, isolated + "--unshare-net " + mergedRoots + shownEtc + `
---dir /home --dir /home/u --dir /home/u/.local --dir /home/u/r --dir /home/u/w --dir /home/u/.local/share
+--dir /home --dir /home/u --dir /home/u/.local --dir /home/u/r --dir /home/u/w --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --bind /home/u/w/one /home/u/w/one --ro-bind /home/u/r/.git /home/u/r/.git
 ` + toolMounts + environment + `--setenv UV_OFFLINE 1 --chdir /home/u/w/one -- uv run --x`, false},
 
 		// A mount covers what was mounted below it before.
 		"files that stay as they are": {with(func(s *Step) { s.Fixed = []string{"/srv/w/.git", "/srv/w/a/.git"} }), merged, isolated + "--unshare-net " + mergedRoots + shownEtc + `
---dir /home --dir /srv --dir /home/u --dir /srv/r --dir /srv/w --dir /home/u/.local --dir /srv/w/a --dir /home/u/.local/share
+--dir /home --dir /srv --dir /home/u --dir /srv/r --dir /srv/w --dir /home/u/.local --dir /srv/w/a --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --bind /srv/w /srv/w --ro-bind /srv/r/.git /srv/r/.git --ro-bind /srv/w/.git /srv/w/.git --ro-bind /srv/w/a/.git /srv/w/a/.git
 ` + toolMounts + environment + `--setenv UV_OFFLINE 1 --chdir /srv/w -- uv run --x`, false},
 
 		"root": {gate("/srv/w", "/srv/r/.git"), merged, isolated + "--unshare-net " + mergedRoots +
 			strings.Replace(shownEtc, "--dev", "--remount-ro /proc --dev", 1) + `
---dir /home --dir /srv --dir /home/u --dir /srv/r --dir /home/u/.local --dir /home/u/.local/share
+--dir /home --dir /srv --dir /home/u --dir /srv/r --dir /home/u/.local --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --bind /srv/w /srv/w --ro-bind /srv/r/.git /srv/r/.git
 ` + toolMounts + environment + `--setenv UV_OFFLINE 1 --chdir /srv/w -- uv run --x`, true},
 
@@ -128,13 +129,13 @@ func TestArgv(t *testing.T) {
 			"/bin": "/", "/sbin": "/", "/lib": "/", "/lib32": "-", "/lib64": "/", "/libx32": "usr/libx32",
 		}, isolated + "--unshare-net " + `--cap-drop ALL --ro-bind /usr /usr
 --ro-bind /bin /bin --ro-bind /sbin /sbin --ro-bind /lib /lib --ro-bind /lib64 /lib64 --symlink usr/libx32 /libx32
-` + shownEtc + `--dir /home --dir /home/u --dir /home/u/.local --dir /home/u/.local/share
+` + shownEtc + `--dir /home --dir /home/u --dir /home/u/.local --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --bind /usr/src/w/one /usr/src/w/one --ro-bind /tmp/r /tmp/r
 ` + toolMounts + environment + `--setenv UV_OFFLINE 1 --chdir /usr/src/w/one -- uv run --x`, false},
 
 		// The other way round the second mount would cover the first.
 		"a worktree inside a bare repository": {gate("/srv/r.git/w", "/srv/r.git"), merged, isolated + "--unshare-net " + mergedRoots + shownEtc + `
---dir /home --dir /srv --dir /home/u --dir /srv/r.git --dir /home/u/.local --dir /home/u/.local/share
+--dir /home --dir /srv --dir /home/u --dir /srv/r.git --dir /home/u/.local --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --ro-bind /srv/r.git /srv/r.git --bind /srv/r.git/w /srv/r.git/w
 ` + toolMounts + environment + `--setenv UV_OFFLINE 1 --chdir /srv/r.git/w -- uv run --x`, false},
 
@@ -142,20 +143,20 @@ func TestArgv(t *testing.T) {
 			s.Node = "20.1.0"
 			s.Environ = []string{"LANG=C", "SSH_AUTH_SOCK=/s", "TERM=xterm", "LANG=de_DE.UTF-8", "HERDR_PANE_ID=w1:p1", "USERX=1", "USER=--=u", "LC_ALL=", "GH_TOKEN"}
 		}), merged, isolated + "--unshare-net " + mergedRoots + shownEtc + `
---dir /home --dir /srv --dir /home/u --dir /srv/r --dir /home/u/.local --dir /home/u/.local/share
+--dir /home --dir /srv --dir /home/u --dir /srv/r --dir /home/u/.local --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --bind /srv/w /srv/w --ro-bind /srv/r/.git /srv/r/.git
 ` + toolMounts + `--setenv USER --=u --setenv LANG de_DE.UTF-8 --setenv LC_ALL "" --setenv TERM xterm
 ` + strings.Replace(environment, "22.22.2", "20.1.0", 1) + `--setenv UV_OFFLINE 1 --chdir /srv/w -- uv run --x`, false},
 
 		"web": {with(func(s *Step) { s.Kind = Web }), merged, isolated + mergedRoots + shownEtc + `
---dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share
+--dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --ro-bind /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf --bind /srv/w/web /srv/w/web
 ` + toolMounts + environment + `--setenv npm_config_git /bin/false --chdir /srv/w -- uv run --x`, false},
 
 		"web, where the operator may add an authority": {with(func(s *Step) { s.Kind = Web }), merged.beside(paths{
 			"/etc/ssl": "/", "/etc/ssl/certs": "/", "/etc/ssl/certs/ca-certificates.crt": "-",
 		}), isolated + mergedRoots + shownEtc + `
---dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share
+--dir /home --dir /srv --dir /home/u --dir /srv/w --dir /home/u/.local --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --ro-bind /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf --bind /srv/w/web /srv/w/web
 ` + toolMounts + environment + `--setenv npm_config_git /bin/false --setenv SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt --setenv NODE_EXTRA_CA_CERTS /etc/ssl/certs/ca-certificates.crt
 --chdir /srv/w -- uv run --x`, false},
@@ -163,7 +164,7 @@ func TestArgv(t *testing.T) {
 		"Python": {with(func(s *Step) {
 			s.Kind, s.Lock = Python, "/home/u/state/gate-inputs/r/abc-requirements.lock"
 		}), merged, isolated + mergedRoots + shownEtc + `
---dir /gate-inputs --dir /home --dir /home/u --dir /home/u/.local --dir /home/u/.local/share
+--dir /gate-inputs --dir /home --dir /home/u --dir /home/u/.local --dir /home/u/.local/share --dir /home/u/.local/share/uv
 --ro-bind /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf
 --ro-bind /home/u/state/gate-inputs/r/abc-requirements.lock /gate-inputs/abc-requirements.lock
 ` + toolMounts + environment + `--chdir /gate-home -- uv run --x`, false},

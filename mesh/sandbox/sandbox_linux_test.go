@@ -52,10 +52,10 @@ func newPlace(t *testing.T) *place {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	in := func(name string) string { return filepath.Join(root, name) }
-	for _, dir := range []string{"w/web", "r/.git", "home/.local/bin", "home/.ssh", "state", "outside"} {
+	for _, dir := range []string{"w/web", "r/.git", "home/.local/bin", "home/.local/share/uv/credentials", "home/.local/share/uv/tools", "home/.ssh", "state", "outside"} {
 		must(t, os.MkdirAll(in(dir), 0o700))
 	}
-	for _, file := range []string{"home/.ssh/key", "state/secret", "outside/secret", "w/file", "w/web/file"} {
+	for _, file := range []string{"home/.ssh/key", "home/.local/share/uv/credentials/credentials.toml", "state/secret", "outside/secret", "w/file", "w/web/file"} {
 		must(t, os.WriteFile(in(file), []byte("secret"), 0o600))
 	}
 	p.state, p.outside, p.program = in("state"), in("outside"), in("w/recipes")
@@ -238,6 +238,7 @@ func TestRecipes(t *testing.T) {
 	}{
 		"read another folder":            {recipe: []string{"read", secret}, want: missing},
 		"read a key in HOME":             {recipe: []string{"read", p.step.UserHome + "/.ssh/key"}, want: missing},
+		"read uv's passwords":            {recipe: []string{"read", p.step.UserHome + "/.local/share/uv/credentials/credentials.toml"}, want: missing},
 		"read the state":                 {recipe: []string{"read", p.state + "/secret"}, want: missing},
 		"read /etc":                      {recipe: []string{"read", "/etc/hostname"}, want: missing},
 		"find a resolver":                {recipe: []string{"read", "/etc/resolv.conf"}, want: missing},
@@ -654,7 +655,6 @@ func TestBootstraps(t *testing.T) {
 	defer server.Close()
 	lock := filepath.Join(p.state, inputsFolder, one, "abc-requirements.lock")
 	must(t, os.WriteFile(lock, []byte("locked"), 0o400))
-	must(t, os.MkdirAll(filepath.Join(p.step.UserHome, ".local/share/uv"), 0o700))
 	// The programs are where a bootstrap can see them.
 	program := filepath.Join(p.step.UserHome, ".local/bin/recipes")
 	must(t, os.Link(p.program, program))
