@@ -49,11 +49,21 @@ type Lock struct {
 // with ErrLockBusy when it was not free for that time, with the context's error, or with another one
 // if there can be no lock: a folder that is not the user's own, say.
 func (l *Locks) Acquire(ctx context.Context, a Agent, socket string, patience time.Duration) (*Lock, error) {
-	file, err := l.open(lockName(a, socket))
+	return l.acquire(ctx, lockName(a, socket), a.TerminalID, patience)
+}
+
+// AcquireNamed is Acquire for what the user has once, such as a setting, and not a
+// terminal: the lock of that name.
+func (l *Locks) AcquireNamed(ctx context.Context, name string, patience time.Duration) (*Lock, error) {
+	return l.acquire(ctx, hashed("name\x00"+name), "", patience)
+}
+
+func (l *Locks) acquire(ctx context.Context, name, terminal string, patience time.Duration) (*Lock, error) {
+	file, err := l.open(name)
 	if err != nil {
 		return nil, err
 	}
-	lock := &Lock{file: file, Terminal: a.TerminalID}
+	lock := &Lock{file: file, Terminal: terminal}
 	deadline := time.Now().Add(patience)
 	for {
 		free, err := tryLock(file)
@@ -104,6 +114,10 @@ func lockName(a Agent, socket string) string {
 	if a.TerminalID == "" {
 		key = "pane\x00" + socket + "\x00" + a.PaneID
 	}
+	return hashed(key)
+}
+
+func hashed(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:16])
 }

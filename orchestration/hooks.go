@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"herdr-link/herdrcli"
 )
 
 // hookScript is the one script behind every hook name.
@@ -42,14 +44,35 @@ func HooksDir(getenv func(string) string) (string, error) {
 	if config := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
 		return filepath.Join(config, "herdr-link", "hooks"), nil
 	}
-	home := getenv("HOME")
-	if home == "" && runtime.GOOS == "windows" {
-		home = getenv("USERPROFILE")
-	}
+	home := homeDir(getenv)
 	if !filepath.IsAbs(home) {
 		return "", errors.New("the home folder is not known: set HOME (on Windows USERPROFILE)")
 	}
 	return filepath.Join(home, ".config", "herdr-link", "hooks"), nil
+}
+
+// homeDir is the user's home folder by that environment.
+func homeDir(getenv func(string) string) string {
+	home := getenv("HOME")
+	if home == "" && runtime.GOOS == "windows" {
+		home = getenv("USERPROFILE")
+	}
+	return home
+}
+
+// lock keeps other processes of the user from changing hooks or the setting: two
+// changes at once would each take what the other has half done for what was there.
+func (h Hooks) lock(ctx context.Context) (release func(), err error) {
+	lock, err := herdrcli.NewLocks(homeDir(h.getenv)).AcquireNamed(ctx, "hooks", lockTime)
+	switch {
+	case errors.Is(err, herdrcli.ErrLockBusy):
+		return nil, errors.New("another herdr-link is changing the hooks; try again")
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("the hooks cannot be locked in .local/state/herdr-link/locks of the home folder: %w", err)
+	}
+	return lock.Release, nil
 }
 
 // effect is what holds after a change.
@@ -69,6 +92,11 @@ func (h Hooks) Install(ctx context.Context, force bool) (done string, err error)
 	if err := h.require(ctx, scopes); err != nil {
 		return "", err
 	}
+	release, err := h.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
 	m, err := h.manifest(ctx)
 	if err != nil {
 		return "", err
@@ -127,6 +155,11 @@ func (h Hooks) Uninstall(ctx context.Context) (done string, err error) {
 	if err := h.require(ctx, scopes); err != nil {
 		return "", err
 	}
+	release, err := h.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
 	now, err := h.global(ctx)
 	if err != nil {
 		return "", err
@@ -165,11 +198,17 @@ func (h Hooks) Uninstall(ctx context.Context) (done string, err error) {
 
 // InstallSession writes the hooks for sessions that name Dir as core.hooksPath
 // in GIT_CONFIG_COUNT, and touches no setting. undo puts back what was there; it
-// is nil if nothing had to be written.
+// is nil if nothing had to be written. It leaves what has become the global setting
+// meanwhile.
 func (h Hooks) InstallSession(ctx context.Context) (undo func() error, err error) {
 	if err := h.require(ctx, sessions); err != nil {
 		return nil, err
 	}
+	release, err := h.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	m, err := h.manifest(ctx)
 	if err != nil {
 		return nil, err
@@ -179,7 +218,18 @@ func (h Hooks) InstallSession(ctx context.Context) (undo func() error, err error
 	if len(j) == 0 {
 		return nil, err
 	}
-	return func() error { return j.undo() }, nil
+	return func() error {
+		ctx := context.WithoutCancel(ctx)
+		release, err := h.lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if h.points(ctx) {
+			return nil
+		}
+		return j.undo()
+	}, nil
 }
 
 // UninstallSession takes back InstallSession. The files stay as long as the
@@ -188,6 +238,11 @@ func (h Hooks) UninstallSession(ctx context.Context) (kept []string, err error) 
 	if !exists(h.path(manifestName)) {
 		return nil, nil
 	}
+	release, err := h.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	m, err := h.manifest(ctx)
 	if err != nil || !m.session {
 		return nil, err

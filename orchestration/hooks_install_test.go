@@ -424,6 +424,38 @@ func TestInstallRollsBack(t *testing.T) {
 	})
 }
 
+// Changes at once come one after the other, and none takes another's half for
+// what was there.
+func TestHooksAtOnce(t *testing.T) {
+	s := fresh(t, "[core]\n\thooksPath = ~/mine\n")
+	config := s.config()
+	all := func(do func() error) {
+		t.Helper()
+		errs := make(chan error)
+		for range 4 {
+			go func() { errs <- do() }()
+		}
+		for range 4 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	all(func() error { _, err := s.Install(t.Context(), true); return err })
+	if got := s.status(); !got.Active || !got.DigestOK || got.PreviousHooksPath == nil || *got.PreviousHooksPath != "~/mine" {
+		t.Errorf("%+v", got)
+	}
+	all(func() error { _, err := s.InstallSession(t.Context()); return err })
+	all(func() error { _, err := s.Uninstall(t.Context()); return err })
+	if got := s.status(); !got.DigestOK || s.config() != config {
+		t.Errorf("%+v\n%s", got, s.config())
+	}
+	all(func() error { _, err := s.UninstallSession(t.Context()); return err })
+	if len(s.files()) > 0 {
+		t.Errorf("left: %q", s.files())
+	}
+}
+
 // What a file that is included before sets is not touched.
 func TestIncludedHooksPath(t *testing.T) {
 	s := fresh(t, "[include]\n\tpath = included\n[core]\n\tbare = false\n")

@@ -30,7 +30,8 @@ var (
 // there is a draft in its input line: that is emptied then, and nothing else.
 const interruptKey = "ctrl+c"
 
-// lockTime is how long an interrupt waits for the lock of its target.
+// lockTime is how long an interrupt waits for the lock of its target, and a change
+// of the hooks for another one.
 const lockTime = 10 * time.Second
 
 // An Interrupter interrupts workers for whoever runs in a pane.
