@@ -21,6 +21,7 @@ import (
 	"herdr-link/mesh/attest"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 )
 
@@ -105,8 +106,8 @@ func (c *Controllers) Terminal(ctx context.Context) (Terminal, error) {
 		return Terminal{}, fault.New("CALLER_NOT_MANAGED", "the pane that HERDR_PANE_ID names is not there")
 	case err != nil:
 		return Terminal{}, fault.Herdr(err)
-	case p.TerminalID == "":
-		return Terminal{}, fault.New("HERDR_BAD_OUTPUT", "herdr pane get did not tell the pane's terminal")
+	case p.TerminalID == "" || !herdrcli.IsPane(p.ID):
+		return Terminal{}, fault.New("HERDR_BAD_OUTPUT", "herdr pane get did not tell the pane and its terminal")
 	}
 	socket, err := c.Session(ctx)
 	if err != nil {
@@ -155,9 +156,9 @@ func (c *Controllers) caller(ctx context.Context) (*caller, error) {
 
 // agent returns the agent in this process's terminal.
 func (c *Controllers) agent(ctx context.Context, at Terminal) (*caller, error) {
-	agents, err := c.herdr.AgentList(ctx)
+	agents, err := lease.Agents(ctx, c.herdr)
 	if err != nil {
-		return nil, fault.Herdr(err)
+		return nil, err
 	}
 	for _, a := range agents {
 		if a.TerminalID != at.ID {
@@ -304,9 +305,9 @@ func (c *Controllers) ended(ctx context.Context, socket string, confirm bool) er
 // live reports whether the agent of a record is there and working, or quiet with
 // its process alive. One that is blocked or of unknown state is not.
 func (c *Controllers) live(ctx context.Context, r *store.Controller) (bool, error) {
-	agents, err := c.herdr.AgentList(ctx)
+	agents, err := lease.Agents(ctx, c.herdr)
 	if err != nil {
-		return false, fault.Herdr(err)
+		return false, err
 	}
 	for _, a := range agents {
 		if a.Name != r.AgentName || r.TerminalID != "" && a.TerminalID != r.TerminalID || r.TerminalID == "" && a.PaneID != r.PaneID {

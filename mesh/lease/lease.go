@@ -47,10 +47,13 @@ type Leases struct {
 // New returns the operations. Nothing is looked at yet.
 func New(o Options) *Leases { return &Leases{o.Herdr, o.Store, o.Locks} }
 
+// Agents is [Agents].
+func (l *Leases) Agents(ctx context.Context) ([]herdrcli.Agent, error) { return Agents(ctx, l.herdr) }
+
 // Agents lists the agents of all workspaces. Each has a terminal, a pane, a
-// status and a cursor.
-func (l *Leases) Agents(ctx context.Context) ([]herdrcli.Agent, error) {
-	list, err := l.herdr.AgentList(ctx)
+// status and a cursor: see [Plausible].
+func Agents(ctx context.Context, herdr *herdrcli.Client) ([]herdrcli.Agent, error) {
+	list, err := herdr.AgentList(ctx)
 	if err != nil {
 		return nil, fault.Herdr(err)
 	}
