@@ -187,7 +187,7 @@ func Read(path string) ([]byte, error) {
 func content(f *os.File) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err == nil && len(data) > MaxFile {
-		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", f.Name(), MaxFile)
+		return nil, fault.New("STATE_CORRUPT", "%s is larger than %d bytes", f.Name(), MaxFile).With("path", f.Name())
 	}
 	return data, err
 }

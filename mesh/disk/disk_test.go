@@ -166,7 +166,10 @@ func TestInsecure(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var f *fault.Fault
-		if tc.mode != "" && (!errors.As(err, &f) || f.Details["path"] != path(name) || f.Details["mode"] != tc.mode || !strings.Contains(f.Message, path(name))) {
+		if errors.As(err, &f) && f.Details["path"] != path(name) {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if tc.mode != "" && (f == nil || f.Details["mode"] != tc.mode || !strings.Contains(f.Message, path(name))) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

@@ -180,7 +180,7 @@ func read(dir, name string, r Record) error {
 	}
 	if p := r.place(); p.id+suffix != name {
 		if p.folder == controllers {
-			return fault.New("CONTROLLER_ID_COLLISION", "%s is the record of another controller id: ids must differ in more than the size of letters", file)
+			return fault.New("CONTROLLER_ID_COLLISION", "%s is the record of another controller id: ids must differ in more than the size of letters", file).With("path", file)
 		}
 		return fault.New("STATE_CORRUPT", "%s: the record's id is another one", file).With("path", file)
 	}

@@ -406,7 +406,8 @@ func TestCollision(t *testing.T) {
 		dir := filepath.Join(root, folder)
 		must(t, os.Link(filepath.Join(dir, names[0]+".json"), filepath.Join(dir, names[1]+".json")))
 	}
-	if err := s.Load("Lead.1", new(Controller)); fault.Code(err) != "CONTROLLER_ID_COLLISION" {
+	err := s.Load("Lead.1", new(Controller))
+	if f := (*fault.Fault)(nil); fault.Code(err) != "CONTROLLER_ID_COLLISION" || !errors.As(err, &f) || f.Details["path"] != filepath.Join(root, controllers, "Lead.1.json") {
 		t.Errorf("%v", err)
 	}
 	if err := s.Load(id2, new(Receipt)); fault.Code(err) != "STATE_CORRUPT" {
