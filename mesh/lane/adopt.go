@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"strings"
 
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/controller"
@@ -93,11 +94,15 @@ func (l *Lanes) terminals(ctx context.Context, panes []string) (map[string]bool,
 
 // is fails unless the agent is the one that was seen, and quiet at that cursor.
 func (q Adoption) is(a *herdrcli.Agent) error {
-	switch {
-	case a.Changes == "" || a.TerminalID == "":
+	if a.Changes == "" || a.TerminalID == "" {
 		return fault.New("HERDR_BAD_OUTPUT", "herdr agent get did not tell the agent's terminal or cursor")
-	case a.PaneID != q.PaneID || a.Name != q.Name || a.Kind != q.Kind || disk.Resolved(a.Cwd) != disk.Resolved(q.Cwd):
-		return changed("the agent's pane, name, kind or folder is not the expected one: look at it again")
+	}
+	differ := lease.Differ(a, q.Name, q.Kind, q.Cwd)
+	if a.PaneID != q.PaneID {
+		differ = append([]string{"paneId"}, differ...)
+	}
+	if len(differ) > 0 {
+		return fault.New("LEASE_IDENTITY_CHANGED", "the agent has another %s than expected: look at it again", strings.Join(differ, " and ")).With("differ", differ)
 	}
 	if err := quiet(a); err != nil {
 		return err

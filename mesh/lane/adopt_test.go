@@ -3,12 +3,16 @@
 package lane
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"herdr-link/fakeherdr"
+	"herdr-link/mesh/fault"
 	"herdr-link/mesh/store"
 )
 
@@ -61,6 +65,8 @@ func TestAdopt(t *testing.T) {
 // Scenario 40, and what else is not adopted.
 func TestAdoptEnds(t *testing.T) {
 	t.Parallel()
+	// What is said to differ, and no more.
+	differs := map[string]string{"another pane": "paneId", "another name": "name", "another kind": "kind", "another folder": "cwd", "another agent": "paneId name kind cwd"}
 	lead := func(q *Adoption) { q.Target, q.PaneID, q.Name, q.Kind = "lead", "w1:p1", "lead", "claude" }
 	for name, tc := range map[string]struct {
 		arrange func(*field, server)
@@ -76,6 +82,7 @@ func TestAdoptEnds(t *testing.T) {
 		"another name":   {nil, func(q *Adoption) { q.Target, q.Name = "w1:p2", "x" }, "LEASE_IDENTITY_CHANGED"},
 		"another kind":   {nil, func(q *Adoption) { q.Kind = "pi" }, "LEASE_IDENTITY_CHANGED"},
 		"another folder": {nil, func(q *Adoption) { q.Cwd = "/" }, "LEASE_IDENTITY_CHANGED"},
+		"another agent":  {nil, func(q *Adoption) { q.PaneID, q.Name, q.Kind, q.Cwd = "w1:p3", "x", "pi", "/" }, "LEASE_IDENTITY_CHANGED"},
 		"another cursor": {nil, func(q *Adoption) { q.Cursor++ }, "CURSOR_MISMATCH"},
 		"no such agent":  {nil, func(q *Adoption) { q.Target = "nobody" }, "AGENT_NOT_FOUND"},
 		"working": {func(f *field, _ server) {
@@ -132,6 +139,12 @@ func TestAdoptEnds(t *testing.T) {
 			}
 			_, err := s.Adopt(t.Context(), by, q)
 			f.want("adopt", err, tc.code)
+			if what := differs[name]; what != "" {
+				var got *fault.Fault
+				if !errors.As(err, &got) || fmt.Sprint(got.Details["differ"]) != "["+what+"]" || !strings.Contains(got.Message, "another "+strings.ReplaceAll(what, " ", " and ")+" than") {
+					t.Errorf("%v, %+v, want %s", err, got.Details, what)
+				}
+			}
 			l, err := store.List[store.Adopted](s.store, 0, nil)
 			must(t, err)
 			if (len(l.Records) == 1) != (tc.code == "") {

@@ -207,10 +207,25 @@ func Agent(r store.Leased, agents []herdrcli.Agent) *herdrcli.Agent {
 // not the one that was leased.
 func Same(r store.Leased, a *herdrcli.Agent) error {
 	b := r.Base()
-	if a.Name != b.AgentName || a.Kind != b.AgentKind || disk.Resolved(a.Cwd) != disk.Resolved(r.Dir()) {
-		return fault.New("LEASE_IDENTITY_CHANGED", "the agent in the leased terminal has another name, kind or folder than the lease")
+	if differ := Differ(a, b.AgentName, b.AgentKind, r.Dir()); len(differ) > 0 {
+		return fault.New("LEASE_IDENTITY_CHANGED", "the agent in the leased terminal has another %s than the lease", strings.Join(differ, " and ")).With("differ", differ)
 	}
 	return nil
+}
+
+// Differ returns which of an agent's name, kind and cwd are others than these. It
+// tells no value: the agent may be anybody's.
+func Differ(a *herdrcli.Agent, name, kind, cwd string) (facts []string) {
+	if a.Name != name {
+		facts = append(facts, "name")
+	}
+	if a.Kind != kind {
+		facts = append(facts, "kind")
+	}
+	if disk.Resolved(a.Cwd) != disk.Resolved(cwd) {
+		facts = append(facts, "cwd")
+	}
+	return facts
 }
 
 // Quiet reports whether an agent in that state has nothing to do. It is idle once

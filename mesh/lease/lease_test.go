@@ -87,6 +87,28 @@ func TestStarting(t *testing.T) {
 	}
 }
 
+// An agent that is not the leased one: the facts that differ are named, not their values.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := &store.Reviewer{Lease: store.Lease{AgentName: "critic", AgentKind: "pi"}, Cwd: dir}
+	if err := Same(r, &herdrcli.Agent{Name: "critic", Kind: "pi", Cwd: dir + "/../" + filepath.Base(dir)}); err != nil {
+		t.Error(err)
+	}
+	for a, want := range map[herdrcli.Agent]string{
+		{Name: "other-x", Kind: "pi", Cwd: dir}:          "name",
+		{Name: "critic", Kind: "other-x", Cwd: dir}:      "kind",
+		{Name: "critic", Kind: "pi", Cwd: "/other-x"}:    "cwd",
+		{Name: "critic", Kind: "pi"}:                     "cwd",
+		{Name: "other-x", Kind: "pi", Cwd: dir + "/sub"}: "name and cwd",
+	} {
+		err := Same(r, &a)
+		if err == nil || err.Error() != "LEASE_IDENTITY_CHANGED: the agent in the leased terminal has another "+want+" than the lease" {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}
+
 // What Herdr tells is nothing to rely on.
 func TestPlausible(t *testing.T) {
 	t.Parallel()
