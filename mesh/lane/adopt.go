@@ -44,6 +44,9 @@ func (l *Lanes) Adopt(ctx context.Context, by controller.Authority, q Adoption) 
 		if err != nil {
 			return fault.Herdr(err)
 		}
+		if !lease.Plausible([]herdrcli.Agent{a}) {
+			return fault.New("HERDR_BAD_OUTPUT", "herdr agent get did not tell the agent's terminal, pane, status or cursor, or told an odd one")
+		}
 		if err := spared(x, &a, protected); err != nil {
 			return err
 		}
@@ -94,9 +97,6 @@ func (l *Lanes) terminals(ctx context.Context, panes []string) (map[string]bool,
 
 // is fails unless the agent is the one that was seen, and quiet at that cursor.
 func (q Adoption) is(a *herdrcli.Agent) error {
-	if a.Changes == "" || a.TerminalID == "" {
-		return fault.New("HERDR_BAD_OUTPUT", "herdr agent get did not tell the agent's terminal or cursor")
-	}
 	differ := lease.Differ(a, q.Name, q.Kind, q.Cwd)
 	if a.PaneID != q.PaneID {
 		differ = append([]string{"paneId"}, differ...)

@@ -83,6 +83,9 @@ func TestAdoptEnds(t *testing.T) {
 		"another kind":   {nil, func(q *Adoption) { q.Kind = "pi" }, "LEASE_IDENTITY_CHANGED"},
 		"another folder": {nil, func(q *Adoption) { q.Cwd = "/" }, "LEASE_IDENTITY_CHANGED"},
 		"another agent":  {nil, func(q *Adoption) { q.PaneID, q.Name, q.Kind, q.Cwd = "w1:p3", "x", "pi", "/" }, "LEASE_IDENTITY_CHANGED"},
+		"an odd terminal": {func(f *field, _ server) {
+			f.update(func(w *fakeherdr.World) { w.Pane("w1:p2").Terminal = "../term" })
+		}, nil, "HERDR_BAD_OUTPUT"},
 		"another cursor": {nil, func(q *Adoption) { q.Cursor++ }, "CURSOR_MISMATCH"},
 		"no such agent":  {nil, func(q *Adoption) { q.Target = "nobody" }, "AGENT_NOT_FOUND"},
 		"working": {func(f *field, _ server) {
