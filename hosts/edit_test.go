@@ -207,6 +207,7 @@ var tomlFiles = []string{
 	"[[x]]\na = 1\n[[x]]\n", "a.b.c = 1\n\"d e\".f = 'x'\n", "[mcp_servers.x.env]\nA = \"[mcp_servers.herdr_link]\"", "[a]\n[mcp_servers.y]\ncommand = \"z\"\n\n[projects.\"/x\"]\ntrust_level = \"trusted\"\n",
 	"[mcp_servers.herdr_link]\ncommand = \"old\" # mine\nargs = [ \"--eager\" ]\n# more\ntool_timeout_sec = 9\n\n[mcp_servers.herdr_link.env]\nA = \"b\"\n\n[z]\nk = true\n",
 	"[mcp_servers.herdr_link]", "x = { a = 1,\n b = [2], }\n",
+	"[a.b]\nc = 1\n[a]\nc = 1\n[a.d]\n[c]\na = 1\n", "[[x]]\na = 1\n[x.y]\na = 1\n[[x.z]]\nb = 1\n[[x.z]]\nb = 1\n[[x]]\na = 1\n[x.y]\na = 1\n[[x.z]]\nb = 1\n", "a.b = 1\na.c = 2\n\"a.b\" = 3\n",
 }
 
 var badTOML = map[string]string{
@@ -214,6 +215,9 @@ var badTOML = map[string]string{
 	"mcp_servers = {}": "1", "\nmcp_servers.herdr_link.command = 'x'": "2", "mcp_servers.x.command = 'y'": "1", "[mcp_servers]\nherdr_link = { command = 'x' }": "2",
 	"[mcp_servers]\n\nherdr_link.command = 'x'": "3", "[[mcp_servers]]": "1", "[[mcp_servers.herdr_link]]": "1", "[mcp_servers.herdr_link]\n[mcp_servers.herdr_link]": "2",
 	"[mcp_servers.herdr_link]\nargs.x = 1": "2",
+	// What the host cannot read either: each name stands once.
+	"a = 1\n\"a\" = 2": "2", "[a]\nb = 1\n[c]\nb = 1\n[ 'a' ] # c": "5", "[a]\nb.c = 1\nb.c = 2": "3", "a = 1\n[a]": "2", "[[x]]\na = 1\na = 2": "3", "[[x]]\n[x.y]\n[[x]]\n[x.y]\n[x.y]": "5",
+	"[x]\n[[x]]": "2", "[[x]]\n[x]": "2", "x = 1\n[[x]]": "2", "[[x]]\n[[x.y]]\n[x.y]": "3", "[mcp_servers.herdr_link]\ncommand = 'x'\ncommand = 'y'": "3",
 }
 
 var yamlFiles = []string{

@@ -17,6 +17,7 @@ type tomlFile struct {
 	nl    string
 	pos   int
 	lines []tomlLine
+	names tomlNames
 }
 
 // A tomlLine is a table's header or a key with its value.
@@ -28,13 +29,41 @@ type tomlLine struct {
 	value      [2]int   // of a key: where its value is
 }
 
+// tomlNames are the names that a file has so far: each may stand once, or its
+// host cannot read the file.
+type tomlNames struct {
+	kinds  map[string]byte // of a line, by its whole name
+	arrays map[string]int  // how many tables an array has
+}
+
+// add reports whether the line's name is a new one, or one more table of an array.
+func (n tomlNames) add(l tomlLine) bool {
+	full := l.full()
+	var b strings.Builder
+	for i, part := range full {
+		b.WriteString(strconv.Quote(part))
+		if tables := n.arrays[b.String()]; tables > 0 && i < len(full)-1 {
+			b.WriteString("#" + strconv.Itoa(tables)) // the one that the line stands in
+		}
+	}
+	whole := b.String()
+	if was := n.kinds[whole]; was != 0 && (was != '2' || l.kind != '2') {
+		return false
+	}
+	n.kinds[whole] = l.kind
+	if l.kind == '2' {
+		n.arrays[whole]++
+	}
+	return true
+}
+
 // full is the path from the root.
 func (l tomlLine) full() []string {
 	return append(l.table[:len(l.table):len(l.table)], l.path...)
 }
 
 func parseTOML(text []byte) (*tomlFile, error) {
-	f := &tomlFile{text: text, nl: newline(text)}
+	f := &tomlFile{text: text, nl: newline(text), names: tomlNames{map[string]byte{}, map[string]int{}}}
 	if !utf8.Valid(text) {
 		return nil, at(text, 0, "the file is no UTF-8")
 	}
@@ -68,6 +97,9 @@ func parseTOML(text []byte) (*tomlFile, error) {
 		}
 		if n := len(f.lines); n > 0 && f.lines[n-1].start == start {
 			f.lines[n-1].end = f.pos
+			if l := f.lines[n-1]; !f.names.add(l) {
+				return nil, at(text, start, "%s is there twice", name(l.full()))
+			}
 		}
 	}
 	return f, nil
@@ -386,9 +418,6 @@ func (f *tomlFile) find(path []string) (int, error) {
 		case l.kind == '2' && hasPrefix(path, full):
 			return 0, at(f.text, l.start, "%s is an array of tables", name(full))
 		case l.kind == '[' && slices.Equal(full, path):
-			if found >= 0 {
-				return 0, at(f.text, l.start, "%s is there twice", name(path))
-			}
 			found = i
 		case l.kind == '=' && hasPrefix(path, full):
 			return 0, at(f.text, l.start, "%s is an inline table or no table", name(full))
