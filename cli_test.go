@@ -91,6 +91,9 @@ func TestCommands(t *testing.T) {
 		"outside, peers":     {args: []string{"peers"}, env: []string{"HERDR_ENV="}, code: 1, errs: `NOT_IN_HERDR: [^\n]*\n`},
 		"outside, send":      {args: []string{"send", "reviewer", "hi"}, env: []string{"HERDR_LINK_OFF=1"}, code: 1, errs: `NOT_IN_HERDR: [^\n]*\n`},
 		"outside, close":     {args: []string{"close", "reviewer"}, env: []string{"HERDR_PANE_ID="}, code: 1, errs: `NOT_IN_HERDR: [^\n]*\n`},
+		"outside, referred":  {args: []string{"peers"}, env: []string{"HERDR_BIN_PATH=${HERDR_BIN_PATH}"}, code: 1, errs: `NOT_IN_HERDR: this process is not in a Herdr pane: [^\n]*\n`},
+		"outside, pointed":   {args: []string{"peers"}, env: []string{"HERDR_PANE_ID=${env:HERDR_PANE_ID}"}, code: 1, errs: `NOT_IN_HERDR: this process is not in a Herdr pane: [^\n]*\n`},
+		"referred":           {args: []string{"peers"}, env: []string{"HERDR_SOCKET_PATH=${HERDR_SOCKET_PATH}", "HERDR_SESSION=${env:HERDR_SESSION}"}, out: `\* lead\t[^\n]*\n  reviewer\t[^\n]*\n`},
 		"outside, bootstrap": {args: []string{"bootstrap"}, env: []string{"HERDR_BIN_PATH="}, code: 1, errs: `NOT_IN_HERDR: [^\n]*\n`},
 
 		"version":             {args: []string{"version"}, out: `herdr-link \d+\.\d+\.\d+[^\n]*\n`},

@@ -75,6 +75,7 @@ func Main(p *Process) int {
 	if dir, ok := fakeherdr.Role(p.Args[0]); ok {
 		return fakeherdr.Main(dir, p.Args[1:], os.Getenv, p.Stdout, p.Stderr)
 	}
+	p.Environ = told(p.Environ)
 	ctx, stop := untilEnd()
 	defer stop()
 	err := dispatch(ctx, p)

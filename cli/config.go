@@ -160,6 +160,16 @@ func (c *config) meshState() (string, error) {
 	return dir, nil
 }
 
+// told returns the environment without the HERDR_ variables that hold a reference
+// to themselves: an entry names them so, and some hosts (Hermes Agent 0.19.0) hand
+// that text on where they have no value.
+func told(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "HERDR_") && (value == "${"+name+"}" || value == "${env:"+name+"}")
+	})
+}
+
 // lookup is os.Getenv for that environment; the last one of a name counts.
 func lookup(environ []string) func(string) string {
 	return func(name string) string {
