@@ -837,6 +837,8 @@ func TestMeshLog(t *testing.T) {
 	h.answers("herdr_agent_wait_settled", `{"target":"reviewer"}`)
 	h.refuses("AGENT_NOT_FOUND", "herdr_agent_get", `{"target":"`+secret+`"}`)
 	h.refuses("WAIT_TIMEOUT", "herdr_wait_output", `{"pane_id":"w1:p4","match":"`+secret+`","timeout_ms":50}`)
+	h.refuses("INVALID_ARGUMENT", "herdr_tab_get", `{"tab_id":"`+secret+`"}`)
+	h.refuses("CONTROLLER_NOT_FOUND", "herdr_relay", `{"controller_id":"`+secret+`","controller_lease_id":"36ee57e3-2d3d-44bb-b97c-df113c470274","controller_fence_token":"36ee57e3-2d3d-44bb-b97c-df113c470275","target":"reviewer","text":"`+secret+`"}`)
 	h.stdin.Close()
 	h.wait()
 	log, err := os.ReadFile(file)
@@ -848,6 +850,20 @@ func TestMeshLog(t *testing.T) {
 		if !strings.Contains(string(log), part) {
 			t.Errorf("no %s in the log: %s", part, log)
 		}
+	}
+	var calls []string
+	for line := range strings.Lines(string(log)) {
+		var r struct{ Msg, Tool, Code string }
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Msg == "call" {
+			calls = append(calls, r.Tool+" "+r.Code)
+		}
+	}
+	want := []string{"herdr_agent_wait_settled ", "herdr_agent_get AGENT_NOT_FOUND", "herdr_wait_output WAIT_TIMEOUT", "herdr_tab_get INVALID_ARGUMENT", "herdr_relay CONTROLLER_NOT_FOUND"}
+	if !slices.Equal(calls, want) {
+		t.Errorf("the log has the calls %q, not %q", calls, want)
 	}
 	if strings.Contains(string(log), secret) || strings.Contains(string(log), "w1:p") {
 		t.Errorf("the log has too much: %s", log)

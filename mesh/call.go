@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -29,21 +30,28 @@ type call struct {
 	args    mcp.Values
 }
 
-// begin is a call of the tool. What breaks a rule is refused at once.
+// begin is a call of the tool. What breaks a rule is refused at once. However it
+// ends, the log has a record of it.
 func (m *Mesh) begin(s *mcp.Session, t *tool, schema *mcp.Schema, args mcp.Args) mcp.Call {
+	begun := time.Now()
+	refused := func(f *fault.Fault) *mcp.Result {
+		m.called(t.name, begun, f.Code)
+		return failed(f)
+	}
 	values, err := schema.Read(args)
 	if err != nil {
-		return mcp.Call{Result: failed(invalid("argument %v", err))}
+		return mcp.Call{Result: refused(invalid("argument %v", err))}
 	}
 	c := &call{m, s, t, values}
 	if f := c.check(); f != nil {
-		return mcp.Call{Result: failed(f)}
+		return mcp.Call{Result: refused(f)}
 	}
 	made := mcp.Call{Run: func(ctx context.Context) *mcp.Result {
 		answer, err := t.run(ctx, c)
 		if err != nil {
-			return failed(fault.Herdr(err))
+			return refused(fault.Herdr(err))
 		}
+		m.called(t.name, begun, "")
 		return succeeded(answer)
 	}}
 	made.Waits = t.waits
@@ -51,6 +59,16 @@ func (m *Mesh) begin(s *mcp.Session, t *tool, schema *mcp.Schema, args mcp.Args)
 		made.Progress = telling
 	}
 	return made
+}
+
+// called has a call of a tool in the operator's log, with the code that it failed
+// with or "".
+func (m *Mesh) called(tool string, begun time.Time, code string) {
+	attrs := []slog.Attr{slog.String("tool", tool), slog.Bool("ok", code == ""), slog.Int64("ms", time.Since(begun).Milliseconds())}
+	if code != "" {
+		attrs = append(attrs, slog.String("code", code))
+	}
+	m.log.LogAttrs(context.Background(), slog.LevelInfo, "call", attrs...)
 }
 
 func invalid(format string, args ...any) *fault.Fault {
