@@ -667,11 +667,12 @@ func TestMeshWorkerRelease(t *testing.T) {
 	// The lane is not where it was.
 	args := b.releasing(r, w, nil)
 	away := r.tree("away")
-	rename := func(from, to string) {
+	rename := func(from, to string) { // an agent goes with the folder that it is in
 		t.Helper()
 		if err := os.Rename(from, to); err != nil {
 			t.Fatal(err)
 		}
+		change(t, b.scene, func(s *fakeherdr.World) { s.Pane(w.PaneID).Cwd = to })
 	}
 	for _, instead := range []func(){
 		func() {}, // it is gone

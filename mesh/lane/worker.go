@@ -177,6 +177,11 @@ func (l *Lanes) ReleaseWorker(ctx context.Context, by controller.Authority, q Re
 		facts = git.Facts{Branch: w.Branch, Protected: w.ProtectedBranches, Head: q.Head, Base: w.BaseCommit, StatusSHA256: q.StatusSHA256}
 		// What is refused under the lock in any case, need not wait for Git.
 		for _, err := range []error{lease.In(w.HerdrSocket, who.at.Socket), closable(r, l.store.Now()), c.still(r, a)} {
+			if fault.Code(err) == "LEASE_IDENTITY_CHANGED" { // an agent goes with the folder that it is in
+				if _, moved := l.git.Reopen(ctx, w.Worktree, w.GitDir, w.GitCommonDir); fault.Code(moved) == "WORKTREE_MOVED" {
+					return moved
+				}
+			}
 			if err != nil {
 				return err
 			}
