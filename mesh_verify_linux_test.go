@@ -504,11 +504,28 @@ func TestMeshVerifyInterrupted(t *testing.T) { // not beside other tests, since 
 		c := check(t)
 		id := c.running()
 		leased(t, c.s, c.state, "w2:p1", leaseID("2"), nil) // a worker that nothing is verified of
+		w, err := c.s.World()
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := fmt.Sprintf(`,"lease_id":%q,"base_commit":%q,"expected_head":%q,"expected_status_sha256":%q`, c.writer, c.base, c.base, anyDigest)
+		ending := fmt.Sprintf(`,"lease_id":%q,"expected_head":%q,"expected_status_sha256":%q,"checkpoint_ref":"C-1","checkpoint_sha256":%q`, c.writer, c.base, anyDigest, anyDigest)
 		for _, call := range [][2]string{
 			{"herdr_relay", c.lease.showing(`,"target":"` + c.worker + `","text":"hi"`)},
-			{"herdr_owned_worker_verify", c.wanting("")},
+			// No git looks at what the gate writes: that the commit is another one is not seen.
+			{"herdr_owned_worker_verification_snapshot", `{"controller_id":"lead"` + facts + `}`},
+			{"herdr_owned_worker_verify", c.lease.showing(facts + `,"expected_worktree_sha256":"` + anyDigest + `"`)},
+			{"herdr_owned_worker_release", c.lease.showing(ending + fmt.Sprintf(`,"expected_state_change_seq":%d`, w.Pane(c.pane).Agent.StateChangeSeq))},
+			{"herdr_owned_worker_release", c.lease.showing(ending + `,"agent_exited":true`)},
+			{"herdr_lease_reconcile", c.lease.showing(ending + `,"lease_type":"writer"`)},
 		} {
 			c.refuses("VERIFY_RUNNING", call[0], call[1])
+		}
+		c.answers("herdr_lease_reconcile", c.lease.reconciling("writer", c.writer, "")).reconciled(t, "preserved_live_pane", "")
+		if m := c.refuses("LANE_RETAINED", "herdr_owned_worker_start", c.lease.showing(`,"purpose":"x","ticket_ref":"T","authority_ref":"A","authority_sha256":"`+anyDigest+`","parent_pane_id":"w1:p1",`+
+			`"worktree":"`+c.tree+`","branch":"x","base_commit":"`+c.base+`","expected_head":"`+c.base+`","expected_status_sha256":"`+anyDigest+`","owned_scopes":["x"],"locked_scopes":[],`+
+			`"protected_branches":["main"],"name":"x","kind":"codex"`)); string(m.fault.Details["leaseId"]) != `"`+c.writer+`"` {
+			t.Errorf("%s", m.StructuredContent)
 		}
 		if all := c.listed(c.host); len(all) != 1 || all[0].State != "running" || all[0].StdoutTail != "" {
 			t.Errorf("%+v", all)

@@ -779,8 +779,7 @@ func TestMeshWorkerRestart(t *testing.T) {
 		t.Errorf("%q", commands(t, b.scene))
 	}
 	b.worker(r, "one", nil)
-	b.refuses("LEASE_NAME_RETAINED", "herdr_owned_worker_start", b.writing(r, "two", nil)) // its lane is retained
-	b.refuses("LANE_RETAINED", "herdr_owned_worker_start", b.writing(r, "two", some{"name": "x"}))
+	b.refuses("LANE_RETAINED", "herdr_owned_worker_start", b.writing(r, "two", nil))
 }
 
 // mesh.md §8, 59: what is wrong is named, and nothing is asked or made.

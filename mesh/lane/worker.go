@@ -61,6 +61,9 @@ func (l *Lanes) StartWorker(ctx context.Context, by controller.Authority, q Work
 	if err != nil {
 		return nil, err
 	}
+	if err := l.free(tree); err != nil {
+		return nil, err
+	}
 	if err := tree.Check(ctx, q.Expected); err != nil {
 		return nil, err
 	}
@@ -94,6 +97,24 @@ func spelt(argument string, scopes []string) error {
 			f := fault.Herdr(err)
 			f.Message = fmt.Sprintf("argument %s[%d]: %s", argument, i, f.Message)
 			return f
+		}
+	}
+	return nil
+}
+
+// free fails with LANE_RETAINED if a writer that is retained has the worktree, as far
+// as that can be seen without the lock: its gate may be running there, and then no
+// git is to look at what it writes.
+func (l *Lanes) free(tree *git.Tree) error {
+	lanes, err := store.Standing[store.Writer](l.store)
+	if err != nil {
+		return err
+	}
+	ours := git.Lane{CommonDir: tree.CommonDir, Worktree: tree.Root}
+	for _, o := range lanes.Records {
+		// Without a repository only the worktree counts: the rest is for the lock.
+		if err := ours.Beside(git.Lane{Worktree: disk.Resolved(o.Worktree)}, tree.IgnoreCase); err != nil {
+			return fault.Herdr(err).With("leaseId", o.LeaseID)
 		}
 	}
 	return nil
@@ -185,6 +206,9 @@ func (l *Lanes) ReleaseWorker(ctx context.Context, by controller.Authority, q Re
 			if err != nil {
 				return err
 			}
+		}
+		if err := l.leases.VerifyingIn(ctx, w.Worktree); err != nil {
+			return err
 		}
 		var err error
 		tree, err = l.lane(ctx, w, facts)

@@ -290,12 +290,32 @@ func (l *Leases) Verifying(ctx context.Context, x *store.Section, id string) err
 		switch {
 		case r.WriterLeaseID != id:
 		case !r.Abandoned(ctx, l.store.Now()):
-			return fault.New("VERIFY_RUNNING", "a verification of this worker is running: wait for its end")
+			return errVerifying()
 		default:
 			r.Interrupt(l.store.Now())
 			if err := x.Replace(r); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+func errVerifying() *fault.Fault {
+	return fault.New("VERIFY_RUNNING", "a verification of this worker is running: wait for its end")
+}
+
+// VerifyingIn fails with VERIFY_RUNNING while a verification runs in that worktree.
+// Its gate writes there what it likes, so no git is to look at it meanwhile. It needs
+// no lock and writes nothing: whoever goes on to write asks Verifying as well.
+func (l *Leases) VerifyingIn(ctx context.Context, worktree string) error {
+	runs, err := store.Standing[store.Run](l.store)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs.Records {
+		if r.Worktree == worktree && !r.Abandoned(ctx, l.store.Now()) {
+			return errVerifying()
 		}
 	}
 	return nil

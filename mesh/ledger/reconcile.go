@@ -59,8 +59,8 @@ func ends(missing, state string) *change {
 // and what it cannot be sure of it preserves (mesh.md §4.9).
 //
 // Codes: those of the authority, INVALID_ARGUMENT, LEASE_NOT_FOUND,
-// LEASE_OTHER_CONTROLLER, LEASE_OTHER_SESSION, and with a checkpoint those of
-// the facts of a worktree.
+// LEASE_OTHER_CONTROLLER, LEASE_OTHER_SESSION, for a writer VERIFY_RUNNING, and with
+// a checkpoint those of the facts of a worktree.
 func (l *Ledger) Reconcile(ctx context.Context, by controller.Authority, q Request) (*Result, error) {
 	q.LeaseID = strings.ToLower(q.LeaseID)
 	if q.Checkpoint != nil && q.Type != "writer" {
@@ -118,6 +118,11 @@ func (l *Ledger) Reconcile(ctx context.Context, by controller.Authority, q Reque
 	if q.DryRun {
 		return result, nil
 	}
+	if r.Type() == "writer" { // no lane is given away while a gate writes in it
+		if err := l.leases.Verifying(x.Context(), x, r.Base().LeaseID); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := by(x, at); err != nil {
 		return nil, err
 	}
@@ -138,6 +143,9 @@ func (l *Ledger) worktree(ctx context.Context, q Request) (*git.Tree, error) {
 	w, ok := r.(*store.Writer)
 	if !ok || lease.Terminal(r) {
 		return nil, nil
+	}
+	if err := l.leases.VerifyingIn(ctx, w.Worktree); err != nil {
+		return nil, err
 	}
 	tree, err := l.git.Reopen(ctx, w.Worktree, w.GitDir, w.GitCommonDir)
 	if err != nil {

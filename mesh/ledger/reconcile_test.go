@@ -615,6 +615,31 @@ func TestReconcileWriter(t *testing.T) {
 	repo.git(repo.tree, "checkout", "-q", "topic")
 	worktree := files(t, repo.home)
 
+	// So is whether a gate writes there. Before the lock no git looks at what it writes.
+	gate := &store.Run{Version: 1, RunID: strings.Repeat("a", 64), ControllerID: "lead", ControllerGeneration: 1, WriterLeaseID: w.LeaseID, TicketRef: "T-1", Worktree: w.Worktree,
+		Branch: w.Branch, BaseCommit: w.BaseCommit, HeadCommit: w.HeadCommit, WorktreeSHA256: digest, State: store.Running, StartedAt: store.Stamp(time.Now())}
+	begun := false
+	by = func(x *store.Section, _ controller.Terminal) (*store.Controller, error) {
+		if !begun {
+			begun = true
+			must(t, x.Create(gate))
+		}
+		return lead(nil, controller.Terminal{})
+	}
+	_, err = f.in("w1:p1").Reconcile(t.Context(), by, Request{Type: "writer", LeaseID: w.LeaseID, Checkpoint: right})
+	f.want("a gate that began meanwhile", err, "VERIFY_RUNNING")
+	wrong := *right
+	wrong.Head = repo.base
+	for _, dry := range []bool{true, false} {
+		_, err = f.reconcile(Request{Type: "writer", LeaseID: w.LeaseID, Checkpoint: &wrong, DryRun: dry})
+		f.want("a gate runs", err, "VERIFY_RUNNING")
+	}
+	if got, err := f.reconcile(q); err != nil || got.Action != preservedWriter {
+		t.Errorf("a gate runs, no checkpoint: %+v, %v", got, err)
+	}
+	f.receipts(false, waits)
+	must(t, os.RemoveAll(filepath.Join(f.root(), "verification-runs")))
+
 	q.Checkpoint, q.DryRun = right, true
 	if got, err := f.reconcile(q); err != nil || got.Action != "would_terminalize_missing_pane" || got.TerminalState != store.Released || files(t, f.root()) != before {
 		t.Errorf("dry: %+v, %v", got, err)

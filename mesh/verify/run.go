@@ -266,7 +266,7 @@ func (r *run) same(ctx context.Context) *ending {
 		r.record.AfterWorktreeSHA256 = ""
 		return void("CONTENT_CHANGED")
 	}
-	s, err := r.Snapshot(ctx, r.record.ControllerID, r.q.Expected)
+	s, err := r.snapshot(ctx)
 	code := fault.Code(err)
 	switch {
 	case changes[code]:
@@ -285,6 +285,15 @@ func (r *run) same(ctx context.Context) *ending {
 		return void("CURSOR_MOVED")
 	}
 	return nil
+}
+
+// snapshot is Snapshot for the run itself, which is what runs there.
+func (r *run) snapshot(ctx context.Context) (*Snapshot, error) {
+	w, a, err := r.agent(ctx, r.at.Socket, r.record.ControllerID, r.q.Expected)
+	if err != nil {
+		return nil, err
+	}
+	return r.read(ctx, w, a, r.q.Expected)
 }
 
 // content is the digest of whatever the worktree is now, or "".

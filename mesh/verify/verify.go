@@ -110,8 +110,8 @@ type Snapshot struct {
 }
 
 // Snapshot looks at the worktree of a lease of the controller. It needs no
-// authority. Codes: LEASE_*, AGENT_NOT_FOUND, AGENT_NOT_SETTLED, those of Git's
-// facts, DIGEST_TOO_LARGE.
+// authority. Codes: LEASE_*, AGENT_NOT_FOUND, AGENT_NOT_SETTLED, VERIFY_RUNNING, those
+// of Git's facts, DIGEST_TOO_LARGE.
 func (v *Verifier) Snapshot(ctx context.Context, controllerID string, e Expected) (*Snapshot, error) {
 	socket, err := v.controllers.Session(ctx)
 	if err != nil {
@@ -121,8 +121,16 @@ func (v *Verifier) Snapshot(ctx context.Context, controllerID string, e Expected
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{
-		ControllerID: controllerID, WriterLeaseID: w.LeaseID, TicketRef: w.TicketRef, Branch: w.Branch,
+	if err := v.leases.VerifyingIn(ctx, w.Worktree); err != nil {
+		return nil, err
+	}
+	return v.read(ctx, w, a, e)
+}
+
+// read has Git look at the worktree.
+func (v *Verifier) read(ctx context.Context, w *store.Writer, a *herdrcli.Agent, e Expected) (s *Snapshot, err error) {
+	s = &Snapshot{
+		ControllerID: w.ControllerID, WriterLeaseID: w.LeaseID, TicketRef: w.TicketRef, Branch: w.Branch,
 		BaseCommit: w.BaseCommit, HeadCommit: strings.ToLower(e.Head), GitStatusSHA256: strings.ToLower(e.StatusSHA256), cursor: a.Cursor,
 	}
 	if s.tree, err = v.git.Open(ctx, w.Worktree); err != nil {
