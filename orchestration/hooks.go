@@ -171,10 +171,11 @@ func (h Hooks) Uninstall(ctx context.Context) (done string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = h.restore(ctx, m.replaced)
+	file := h.older(ctx)
+	err = h.restore(ctx, file, m.replaced)
 	if err != nil && ctx.Err() != nil { // nobody knows how far it came, so the whole is done
 		ctx = context.WithoutCancel(ctx)
-		err = h.restore(ctx, m.replaced)
+		err = h.restore(ctx, file, m.replaced)
 	}
 	if err != nil {
 		return "", err

@@ -196,11 +196,11 @@ func (h Hooks) replaced(ctx context.Context) ([]string, error) {
 // values are set again.
 func (h Hooks) point(ctx context.Context, replaced []string) error {
 	undo := context.WithoutCancel(ctx)
-	if err := h.set(ctx, "--replace-all", "core.hooksPath", filepath.ToSlash(h.Dir)); err != nil {
+	if err := h.set(ctx, "", "--replace-all", "core.hooksPath", filepath.ToSlash(h.Dir)); err != nil {
 		if !h.points(undo) {
 			return err
 		}
-		return errors.Join(err, h.restore(undo, replaced)) // it was killed when it had done so
+		return errors.Join(err, h.restore(undo, "", replaced)) // it was killed when it had done so
 	}
 	now, err := h.global(ctx)
 	if err == nil && h.same(now.path) {
@@ -209,7 +209,7 @@ func (h Hooks) point(ctx context.Context, replaced []string) error {
 	if err == nil {
 		err = fmt.Errorf("core.hooksPath stays %s: %w", now.path, errElsewhere)
 	}
-	return errors.Join(err, h.restore(undo, replaced))
+	return errors.Join(err, h.restore(undo, "", replaced))
 }
 
 // points reports whether the global value is known to be our directory.
@@ -218,11 +218,11 @@ func (h Hooks) points(ctx context.Context) bool {
 	return err == nil && now.set && h.same(now.path)
 }
 
-// restore undoes point.
-func (h Hooks) restore(ctx context.Context, values []string) error {
+// restore undoes point, in that file: see set.
+func (h Hooks) restore(ctx context.Context, file string, values []string) error {
 	const missing = 5 // what --unset-all exits with if there is nothing to unset
 	if len(values) == 0 {
-		err := h.set(ctx, "--unset-all", "core.hooksPath")
+		err := h.set(ctx, file, "--unset-all", "core.hooksPath")
 		var e *gitError
 		if errors.As(err, &e) && e.exit == missing {
 			return nil
@@ -231,7 +231,7 @@ func (h Hooks) restore(ctx context.Context, values []string) error {
 	}
 	how := "--replace-all"
 	for _, v := range values {
-		if err := h.set(ctx, how, "core.hooksPath", v); err != nil {
+		if err := h.set(ctx, file, how, "core.hooksPath", v); err != nil {
 			return err
 		}
 		how = "--add"
@@ -239,19 +239,48 @@ func (h Hooks) restore(ctx context.Context, values []string) error {
 	return nil
 }
 
-// set changes the user's global file. Git would put a regular file in the place of
-// one that is none: of /dev/null, as GIT_CONFIG_GLOBAL or behind a link, with the
-// rights for that.
-func (h Hooks) set(ctx context.Context, args ...string) error {
-	files := []string{h.getenv("GIT_CONFIG_GLOBAL")}
-	if files[0] == "" {
-		home, config := h.getenv("HOME"), h.getenv("XDG_CONFIG_HOME")
-		if config == "" {
-			config = filepath.Join(home, ".config")
-		}
-		files = []string{filepath.Join(home, ".gitconfig"), filepath.Join(config, "git", "config")}
+// globalFiles are the user's global files; git reads all, the first one last, and
+// changes the first that is there.
+func (h Hooks) globalFiles() []string {
+	if file := h.getenv("GIT_CONFIG_GLOBAL"); file != "" {
+		return []string{file}
 	}
-	for _, file := range files { // git changes the first that is there
+	home, config := homeDir(h.getenv), h.getenv("XDG_CONFIG_HOME")
+	if config == "" {
+		config = filepath.Join(home, ".config")
+	}
+	return []string{filepath.Join(home, ".gitconfig"), filepath.Join(config, "git", "config")}
+}
+
+// older returns the second global file if the setting stands there: it was the only
+// one when it was written, and there is a first one since. Else it returns "".
+func (h Hooks) older(ctx context.Context) string {
+	files := h.globalFiles()
+	if len(files) == 1 || !exists(files[0]) {
+		return ""
+	}
+	get := func(file string) (string, error) {
+		out, err := h.git(ctx, h.outside(), "config", "--file", file, "--null", "--type=path", "--get", "core.hooksPath")
+		return strings.TrimSuffix(string(out), "\x00"), err
+	}
+	if _, err := get(files[0]); !none(err) {
+		return ""
+	}
+	if path, err := get(files[1]); err != nil || !h.same(path) {
+		return ""
+	}
+	return files[1]
+}
+
+// set changes that global file, or if it is "" the one that git changes. Git would put
+// a regular file in the place of one that is none: of /dev/null, as GIT_CONFIG_GLOBAL
+// or behind a link, with the rights for that.
+func (h Hooks) set(ctx context.Context, file string, args ...string) error {
+	files, where := h.globalFiles(), []string{"config", "--global"}
+	if file != "" {
+		files, where = []string{file}, []string{"config", "--file", file}
+	}
+	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {
 			continue
@@ -261,7 +290,7 @@ func (h Hooks) set(ctx context.Context, args ...string) error {
 		}
 		break
 	}
-	_, err := h.git(ctx, h.outside(), append([]string{"config", "--global"}, args...)...)
+	_, err := h.git(ctx, h.outside(), append(where, args...)...)
 	return err
 }
 

@@ -424,6 +424,25 @@ func TestInstallRollsBack(t *testing.T) {
 	})
 }
 
+// The setting is taken from where it was written, although git would write it
+// elsewhere by now.
+func TestTwoGlobalFiles(t *testing.T) {
+	for _, before := range []string{"[user]\n\tname = a\n", "[core]\n\thooksPath = ~/mine\n"} {
+		t.Run(strings.Fields(before)[0], func(t *testing.T) {
+			s := fresh(t, "")
+			first, second := s.home(".gitconfig"), s.home(".config/git/config")
+			text := s.take(first)
+			s.put(second, before, 0o600)
+			s.install(true)
+			s.put(first, text, 0o600)
+			s.uninstall()
+			if s.text(first) != text || s.text(second) != before || len(s.files()) > 0 {
+				t.Errorf("left: %q\n%s\n%s", s.files(), s.text(first), s.text(second))
+			}
+		})
+	}
+}
+
 // Changes at once come one after the other, and none takes another's half for
 // what was there.
 func TestHooksAtOnce(t *testing.T) {
