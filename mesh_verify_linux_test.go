@@ -237,6 +237,12 @@ func TestMeshVerify(t *testing.T) {
 			t.Errorf("%s: %s", name, m.data[name])
 		}
 	}
+	// A UUID and hexadecimal digits may be of capitals.
+	big := c.answers("herdr_owned_worker_verification_snapshot", fmt.Sprintf(`{"controller_id":"lead","lease_id":%q,"base_commit":%q,"expected_head":%q,"expected_status_sha256":%q}`,
+		strings.ToUpper(c.writer), strings.ToUpper(c.base), strings.ToUpper(c.head), strings.ToUpper(c.status())))
+	if string(big.StructuredContent) != string(m.StructuredContent) {
+		t.Errorf("%s", big.StructuredContent)
+	}
 	v := c.verify("")
 	if v.State != "passed" || v.ExitCode == nil || *v.ExitCode != 0 || v.SelectedGate != "check-fast" || strings.Join(v.Command, " ") != "uv run just check-fast" ||
 		v.StdoutTail != "printed\n" || v.StderrTail != "warned\n" || v.AfterWorktreeSHA256 != v.WorktreeSHA256 || v.FailureCode != "" || v.Failure != "" || v.CompletedAt < v.StartedAt {

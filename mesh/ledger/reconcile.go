@@ -250,7 +250,7 @@ func gone(r store.Leased, p *Checkpoint) (to *change, preserved string) {
 	case p != nil:
 		to = ends("pane", store.Released)
 		to.edit = func(store.Leased) {
-			w.Checkpoint, w.HeadCommit, w.GitStatusSHA256 = p.Checkpoint, p.Head, p.StatusSHA256
+			w.Checkpoint, w.HeadCommit, w.GitStatusSHA256 = p.Checkpoint, strings.ToLower(p.Head), strings.ToLower(p.StatusSHA256)
 		}
 		return to, ""
 	case (b.State == store.Releasing || b.State == store.ReleaseFailed) && w.CheckpointRef != "" && w.CheckpointSHA256 != "":

@@ -640,7 +640,9 @@ func TestReconcileWriter(t *testing.T) {
 	f.receipts(false, waits)
 	must(t, os.RemoveAll(filepath.Join(f.root(), "verification-runs")))
 
-	q.Checkpoint, q.DryRun = right, true
+	big := *right
+	big.Head, big.StatusSHA256 = strings.ToUpper(big.Head), strings.ToUpper(big.StatusSHA256)
+	q.Checkpoint, q.DryRun = &big, true
 	if got, err := f.reconcile(q); err != nil || got.Action != "would_terminalize_missing_pane" || got.TerminalState != store.Released || files(t, f.root()) != before {
 		t.Errorf("dry: %+v, %v", got, err)
 	}

@@ -149,7 +149,7 @@ func (v *Verifier) read(ctx context.Context, w *store.Writer, a *herdrcli.Agent,
 
 // agent returns the lease and its agent, which must be quiet.
 func (v *Verifier) agent(ctx context.Context, socket, controllerID string, e Expected) (*store.Writer, *herdrcli.Agent, error) {
-	l, err := v.leases.Load("writer", e.LeaseID)
+	l, err := v.leases.Load("writer", strings.ToLower(e.LeaseID))
 	if err != nil {
 		return nil, nil, err
 	}
