@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"herdr-link/mcp"
-	"herdr-link/mesh/git"
 	"herdr-link/mesh/ledger"
 	"herdr-link/mesh/store"
 )
@@ -16,7 +15,7 @@ func ledgerTools() []tool {
 	flag := func(name string, value bool, what string) argument {
 		return arg(name, mcp.Schema{Type: "boolean", Default: value, Description: what})
 	}
-	head := arg("expected_head", syntax(`^[0-9a-fA-F]{40,64}$`, git.IsCommit, "a commit of 40 or 64 hexadecimal digits"))
+	head := arg("expected_head", commits())
 	return []tool{
 		{"herdr_lease_inventory", "List agents and leases", "Set all agents and the leases that have not ended side by side: which agent is leased, which lease has lost its agent.",
 			reads, []argument{argController()}, "", nil, false, func(ctx context.Context, c *call) (any, error) {

@@ -5,15 +5,13 @@ import (
 	"time"
 
 	"herdr-link/mcp"
-	"herdr-link/mesh/git"
 	"herdr-link/mesh/verify"
 )
 
 // verifyTools are the rows of host verification (mesh.md §2.7).
 func verifyTools() []tool {
-	commits := syntax(`^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$`, git.IsCommit, "the whole name of a commit, 40 or 64 hexadecimal digits")
 	lease := arg("lease_id", uuids())
-	expected := []argument{need(lease), need(arg("base_commit", commits)), need(arg("expected_head", commits)), need(arg("expected_status_sha256", digests()))}
+	expected := []argument{need(lease), need(arg("base_commit", commits())), need(arg("expected_head", commits())), need(arg("expected_status_sha256", digests()))}
 	web := mcp.Schema{Type: "boolean", Default: false, Description: "fetch the packages of web by its committed lock, if the gate needs them"}
 	path := mcp.Schema{Type: "string", MinLength: 1, MaxLength: 256}
 	locks := mcp.Schema{Type: "array", MaxItems: 8, Items: &path, Description: "requirements.lock files whose packages are fetched before the gate"}
