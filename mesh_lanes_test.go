@@ -32,12 +32,12 @@ type bench struct {
 	cred  meshLease
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, env ...string) *bench {
 	t.Helper()
 	b := &bench{t: t, scene: newScene(t), home: t.TempDir(), work: t.TempDir()}
 	var variable string
 	b.state, variable = stateOf(t)
-	b.host = coordinate(t, b.scene, "w1:p1", variable, "HOME="+b.home, "HERDR_LINK_LOG="+filepath.Join(b.home, "log"))
+	b.host = coordinate(t, b.scene, "w1:p1", append(env, variable, "HOME="+b.home, "HERDR_LINK_LOG="+filepath.Join(b.home, "log"))...)
 	b.cred = b.answers("herdr_controller_acquire", asking("")).lease(t)
 	return b
 }
@@ -424,6 +424,34 @@ func TestMeshCloseLocks(t *testing.T) {
 	b.refuses("TARGET_LOCK_UNAVAILABLE", "herdr_owned_reviewer_close", b.closing(l, ""))
 	if b.run("pane close") != closes || len(b.listed("herdr_owned_reviewer_list", `{"state":"active"}`)) != 1 {
 		t.Error("it was closed without a lock")
+	}
+}
+
+// mesh.md §8, 56, a closing's side: what hangs under the store lock has 20 s. Before
+// the pane is closed nothing is written; after that nobody says that it is gone.
+func TestMeshCloseHangs(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{"agent read": "active", "pane close": "closing"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "HERDR_LINK_TIMEOUT=60s")
+			b.patience = time.Minute
+			l := b.reviewer("critic")
+			args := b.closing(l, "")
+			fault(t, b.scene, fakeherdr.Hang, strings.Fields(command)...)
+			begun := time.Now()
+			b.refuses("HERDR_TIMEOUT", "herdr_owned_reviewer_close", args)
+			if took := time.Since(begun); took < 20*time.Second || took > 25*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if all := b.listed("herdr_owned_reviewer_list", `{}`); len(all) != 1 || all[0].State != want || all[0].Failure != "" || (all[0].CaptureSHA256 != "") != (want == "closing") {
+				t.Errorf("%+v", all)
+			}
+			change(t, b.scene, func(w *fakeherdr.World) { w.Faults = nil })
+			if closed := lane(t, b.answers("herdr_owned_reviewer_close", args)); closed.State != "closed" || b.world().Pane(l.PaneID) != nil {
+				t.Errorf("%+v", closed)
+			}
+		})
 	}
 }
 
