@@ -361,6 +361,30 @@ func TestTTL(t *testing.T) {
 	}
 }
 
+// A gate has its own time, and one that has changed something proves nothing in it.
+func TestTimedOut(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, t.TempDir())
+	v := p.verifier(nil, nil)
+	cred := p.acquire(t, v, 900*time.Second)
+	l := newLife(t)
+	for script, want := range map[string]ending{"": {state: timedOut}, "echo x > new; ": {state: invalidated, code: "CONTENT_CHANGED"}} {
+		p.gate(t, "check-fast", script+"echo begun; sleep 1000")
+		q, err := p.request(t.Context(), v)
+		must(t, err)
+		q.Timeout = 2 * time.Second
+		a, err := v.Verify(t.Context(), "lead", v.controllers.By(cred), q, l.behind)
+		must(t, err)
+		if r := a.Record; r.State != want.state || r.FailureCode != want.code || r.Failure != want.text() || r.ExitCode != nil || r.SelectedGate != "check-fast" || a.Stdout != "begun\n" || r.DurationMs < 2000 {
+			t.Errorf("%q: %+v, %q", script, r, a.Stdout)
+		}
+		_ = os.Remove(filepath.Join(p.tree(), "new"))
+	}
+	if end := judge(&sandbox.Result{TimedOut: true}, "PLAN_FAILED"); *end != (ending{state: timedOut, code: "PLAN_FAILED"}) {
+		t.Errorf("a plan: %+v", end)
+	}
+}
+
 // Whoever cannot write down the end tries again: until then the worker is barred.
 func TestFinishAgain(t *testing.T) {
 	t.Parallel()
