@@ -359,6 +359,24 @@ func TestTTL(t *testing.T) {
 			t.Errorf("%s: %+v", name, a.Record)
 		}
 	}
+	// It is read anew for each command: a renewal meanwhile counts.
+	ahead.Store(0)
+	p.gate(t, "verification-plan", until("renewed")+"; echo 'Minimum final gate: just check-fast'")
+	p.gate(t, "check-fast", "echo printed")
+	l.wait.Go(func() {
+		p.began(t, "renewed")
+		ahead.Store(int64(50 * time.Second))
+		if _, err := v.controllers.Renew(context.Background(), cred, 60*time.Second); err != nil {
+			t.Error(err)
+		}
+		ahead.Store(int64(80 * time.Second))
+		p.letGo(t, "renewed")
+	})
+	a, err := verify()
+	must(t, err)
+	if a.Record.State != passed {
+		t.Errorf("renewed: %+v", a.Record)
+	}
 }
 
 // A gate has its own time, and one that has changed something proves nothing in it.
