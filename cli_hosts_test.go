@@ -276,6 +276,34 @@ func TestInstallPath(t *testing.T) {
 	}
 }
 
+// An entry is known again by the program's name, so there is none for another.
+func TestInstallName(t *testing.T) {
+	t.Parallel()
+	env, home := atHome(t)
+	before := tree(t, home)
+	other := filepath.Join(t.TempDir(), exe("herdr-link-linux-amd64"))
+	if err := os.Symlink(binaries.server, other); err != nil {
+		t.Skip(err)
+	}
+	for _, args := range [][]string{{"install", "claude", "--hint"}, {"install", "--dry-run", "kimi"}, {"install", "pi"}} {
+		cmd := exec.Command(other, args...)
+		cmd.Env = env.vars
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "its name is not herdr-link") || !strings.Contains(string(out), "Rename it") {
+			t.Errorf("%v, %s", err, out)
+		}
+	}
+	for _, args := range [][]string{{"install", "--npx", "kimi"}, {"install", "--print", "kimi"}, {"uninstall"}} { // names no program, or is not written
+		cmd := exec.Command(other, args...)
+		cmd.Env = env.vars
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v, %s", err, out)
+		}
+	}
+	if after := tree(t, home); len(after) != len(before) {
+		t.Errorf("there is %q", after)
+	}
+}
+
 func jsonString(s string) string {
 	b, _ := json.Marshal(s)
 	return string(b)

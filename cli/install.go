@@ -139,6 +139,9 @@ func install(p *Process, o hostFlags, args []string) error {
 		if why := m.Stays(o.Program); why != "" {
 			return fmt.Errorf("herdr-link: %s is no path for a configuration: %s\nPut the program into a folder that stays, such as ~/.local/bin, and call it there; or use --npx, to try it out", o.Program, why)
 		}
+		if hosts.Base(o.Program) != "herdr-link" {
+			return fmt.Errorf("herdr-link: %s is no path for a configuration: its name is not herdr-link, by which an entry is known again\nRename it, or make a link of that name in a folder that stays, and call that", o.Program)
+		}
 	}
 	if len(all) == 0 {
 		return printLine(p, []byte("no host was found here; name one, or use --all"))
