@@ -281,6 +281,19 @@ func TestMeshReviewerDecided(t *testing.T) {
 	}
 }
 
+// A dialog that is open from the start on is Herdr's to tell, and told late. No task
+// that is given right behind the start answers it.
+func TestMeshReviewerAsks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	change(t, b.scene, func(w *fakeherdr.World) { w.Dialogs = map[string]time.Duration{"codex": 700 * time.Millisecond} })
+	l := b.reviewer("critic")
+	b.refuses("AGENT_BLOCKED", "herdr_relay", b.cred.showing(`,"target":"critic","text":"hello"`))
+	if keys, err := b.scene.Keystrokes(l.PaneID); err != nil || len(keys) != 1 || keys[0].Text != "codex" {
+		t.Errorf("%+v, %v", keys, err) // the command of the start alone
+	}
+}
+
 // mesh.md §8, 28, 35, 36 and 39.
 func TestMeshReviewerClose(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,11 @@ func (c *call) parseAgentStart(cmd command, args []string) (request, error) {
 		if err := appendLine(s.inputFile(p.Terminal), in); err != nil {
 			return nil, err
 		}
+		if dialog := !p.Agent.BlockedAt.IsZero(); dialog {
+			if err := appendLine(s.inputFile(p.Terminal), input{At: now, Blocked: &dialog}); err != nil {
+				return nil, err
+			}
+		}
 		terminal, deadline := p.Terminal, p.Agent.Launch.Deadline
 		return pending(func() (any, error) {
 			r, err := c.watch(func(w *World, now time.Time) (any, error) { return w.started(start, terminal, deadline, now) })
@@ -110,6 +115,9 @@ func (w *World) start(a agentStart, now time.Time) (*Pane, error) {
 	}}
 	if runs == a.kind {
 		p.Agent.Kind, p.Agent.Status = a.kind, Idle
+		if unseen, asks := w.Dialogs[a.kind]; asks {
+			p.Agent.BlockedAt = now.Add(unseen)
+		}
 	}
 	w.count(p)
 	return p, nil
@@ -117,6 +125,10 @@ func (w *World) start(a agentStart, now time.Time) (*Pane, error) {
 
 // settle does what time has done to an agent start.
 func (w *World) settle(p *Pane, now time.Time) {
+	if a := p.Agent; a != nil && !a.BlockedAt.IsZero() && !now.Before(a.BlockedAt) {
+		a.BlockedAt, a.Status = time.Time{}, Blocked
+		w.count(p)
+	}
 	if p.Agent == nil || p.Agent.Launch == nil {
 		return
 	}

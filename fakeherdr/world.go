@@ -39,6 +39,11 @@ type World struct {
 	// named here, another one, or "" for a program that is not installed.
 	Executables map[string]string `json:",omitempty"`
 
+	// The kinds whose program has a dialog open from its start on, and how long
+	// after agent start has begun that is told: the real one takes any agent for
+	// idle until 3 s after it has found it, whatever its screen shows.
+	Dialogs map[string]time.Duration `json:",omitempty"`
+
 	// What integration status says of an agent that is named here; the others
 	// are "not installed".
 	Integrations map[string]string `json:",omitempty"`
@@ -123,6 +128,7 @@ type Agent struct {
 	Ready         bool      // false: prompt answers agent_not_ready, as for a process just gone
 	NoPaste       bool      // no bracketed paste: every newline is a key press
 	Launch        *Launch   `json:",omitempty"` // what agent start is waiting for
+	BlockedAt     time.Time // from when on it is told that a dialog is open; zero: nothing is to be told
 
 	StateChangeSeq int // written by the scene when Status changes
 

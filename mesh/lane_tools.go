@@ -23,7 +23,7 @@ func laneTools() []tool {
 	own.Description = "the controller's pane: it is protected, as the caller's own is in any case"
 
 	return []tool{
-		{"herdr_owned_reviewer_start", "Start a reviewer", "Start an agent in a new tab of the parent pane's workspace, under a lease. Nobody's focus moves. Takes 3 seconds or more.",
+		{"herdr_owned_reviewer_start", "Start a reviewer", "Start an agent in a new tab of the parent pane's workspace, under a lease. Nobody's focus moves. Takes 7 seconds or more.",
 			"", credential(need(argPurpose()), need(arg("parent_pane_id", panes())), need(arg("cwd", folders())), need(arg("name", names())), need(arg("kind", kinds())),
 				arg("model", model), arg("effort", effort), argStart()), "", nil, false, reviewerStart},
 		{"herdr_owned_reviewer_list", "List reviewers", "List the leases of reviewers, also of those that have ended.",

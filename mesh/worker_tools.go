@@ -29,7 +29,7 @@ func workerTools() []tool {
 	scope := mcp.Schema{Type: "string", Description: "a path from the worktree's root, 1 to 200 bytes"}
 
 	return []tool{
-		{"herdr_owned_worker_start", "Start a writer", "Start an agent that writes in a linked Git worktree of its own, under a lease. No two of them share a worktree, branch or path. Takes 3 seconds or more.",
+		{"herdr_owned_worker_start", "Start a writer", "Start an agent that writes in a linked Git worktree of its own, under a lease. No two of them share a worktree, branch or path. Takes 7 seconds or more.",
 			"", credential(need(argPurpose()), need(arg("ticket_ref", references())), need(arg("authority_ref", references())), need(arg("authority_sha256", digests())),
 				need(arg("parent_pane_id", panes())), need(arg("worktree", folders())), need(arg("branch", branch)), need(arg("base_commit", base)), argHead(), argGitStatus(),
 				list("owned_scopes", 1, 500, scope, "what the writer works on"), list("locked_scopes", 0, 500, scope, "what no writer may work on, as long as this one is there"),

@@ -37,7 +37,7 @@ type Lanes struct {
 	leases      *lease.Leases
 	git         *git.Git
 
-	pause func(context.Context, time.Duration) error // between two tries of a start
+	pause func(context.Context, time.Duration) error // between two tries of a start, and behind it
 }
 
 // New returns the operations. Nothing is looked at yet.

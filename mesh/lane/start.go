@@ -21,6 +21,13 @@ const (
 	longestPause = 400 * time.Millisecond
 	readiness    = 10 * time.Second
 
+	// Herdr tells an agent idle for unseen after it has found it, whatever its
+	// screen shows, and looks then for the first time, which takes up to shown. It
+	// found it between the begin and the end of agent start, which takes as long by
+	// itself (measured with Herdr 0.8).
+	unseen = 3 * time.Second
+	shown  = time.Second
+
 	// undoing is how long a rollback may take. It goes on if the call is cancelled.
 	undoing = 30 * time.Second
 )
@@ -175,17 +182,20 @@ func mayHaveActed(err error) bool {
 	return !errors.As(err, &e) || e.Started && e.Code == "" && e.Exit != 2
 }
 
-// launch starts the agent. Only a shell that is not ready is asked again.
+// launch starts the agent and waits until Herdr has seen its screen, so that no
+// task that comes next is typed into a dialog. Only a shell that is not ready is
+// asked again.
 func (s *start) launch(ctx context.Context) error {
 	b := s.r.Base()
 	for wait, waited := firstPause, time.Duration(0); ; wait = min(2*wait, longestPause) {
 		if err := s.on(ctx, func(*store.Section) error { return nil }); err != nil {
 			return err
 		}
+		begun := time.Now()
 		_, err := s.herdr.AgentStart(ctx, b.AgentName, b.AgentKind, b.PaneID, s.timeout, s.args...)
 		switch {
 		case err == nil:
-			return nil
+			return s.pause(ctx, min(time.Since(begun), unseen)+shown)
 		case herdrcli.Code(err) != "agent_pane_busy" || waited+wait > readiness:
 			return unstarted(err)
 		}
