@@ -18,7 +18,7 @@ import (
 // Limits of one git.
 const (
 	gitTime   = 10 * time.Second
-	gitGrace  = 200 * time.Millisecond // to end when told to: what it was for has to be undone yet
+	gitGrace  = 500 * time.Millisecond // to end when told to: what it was for has to be undone yet
 	gitOutput = 1 << 20                // bytes of each stream
 )
 
