@@ -58,8 +58,9 @@ var mayImport = map[string]string{
 	"fakeherdr": "",
 
 	// Not part of the program:
-	"mesh/crash":    "mesh/disk mesh/fault",
+	"mesh/crash":    "mesh/disk mesh/fault twin",
 	"sdktest/scene": "fakeherdr",
+	"twin":          "",
 }
 
 func TestImports(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"herdr-link/twin"
 )
 
 // templates holds what sandboxes are copied from, made by the first test that
@@ -40,7 +42,7 @@ func withTemplates(m *testing.M) int {
 		templates.repos[format] = sync.OnceValues(func() (string, error) { return makeRepos(format) })
 	}
 	defer os.RemoveAll(dir)
-	return m.Run()
+	return twin.Main(m)
 }
 
 // makeHooks writes hooks that no global setting points to yet.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"herdr-link/herdrcli"
+	"herdr-link/twin"
 )
 
 // A trial is a home with an OpenCode that this test binary plays.
@@ -30,10 +31,7 @@ func newTrial(t *testing.T, mode string) *trial {
 	home := t.TempDir()
 	dir := filepath.Join(home, ".config", "opencode")
 	journal := filepath.Join(t.TempDir(), "journal")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := twin.Path(t)
 	vars := append(os.Environ(), roleVariable+"=opencode", modeVariable+"="+mode, journalVariable+"="+journal,
 		"OPENCODE_DISABLE_PROJECT_CONFIG=1", "OPENCODE_CONFIG_DIR="+dir)
 	return &trial{t: t, journal: journal, Installer: Installer{

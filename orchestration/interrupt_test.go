@@ -12,6 +12,7 @@ import (
 
 	"herdr-link/fakeherdr"
 	"herdr-link/herdrcli"
+	"herdr-link/twin"
 )
 
 // A pane is one of a scene, with a worker "worker" in w1 and what it takes to
@@ -26,11 +27,7 @@ type pane struct {
 
 func newPane(t *testing.T) *pane {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	scene, err := fakeherdr.Create(filepath.Join(t.TempDir(), "scene"), self)
+	scene, err := fakeherdr.Create(filepath.Join(t.TempDir(), "scene"), twin.Path(t))
 	if err != nil {
 		t.Fatal(err)
 	}

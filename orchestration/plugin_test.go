@@ -25,7 +25,7 @@ func TestPlugin(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), node, "--test", "--test-reporter=spec", filepath.Join("testdata", "plugin.test.mjs"))
 	cmd.Env = append(os.Environ(), "CONFIG="+tr.Place.Dir, "HOOKS="+tr.Data.Hooks, roleVariable+"=herdr-link", journalVariable+"="+tr.journal,
-		"GIT_CONFIG_COUNT=0", "HERDR_LINK_BIN=", "GORACE=atexit_sleep_ms=0")
+		"GIT_CONFIG_COUNT=0", "HERDR_LINK_BIN=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

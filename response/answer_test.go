@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"herdr-link/twin"
 )
 
 // A reading is one of the three parsers.
@@ -318,6 +320,9 @@ func pour(w io.Writer, text string, size int) {
 
 // A session of 64 MiB is read with little memory, wherever the bulk of it is.
 func TestLargeSessions(t *testing.T) {
+	if twin.Runs(t) { // smaller ones are read with the race detector
+		return
+	}
 	const size = 64<<20 - 1<<16
 	for name, fill := range fillers {
 		for host, test := range map[string]struct {

@@ -16,6 +16,7 @@ import (
 	"herdr-link/fakeherdr"
 	"herdr-link/herdrcli"
 	"herdr-link/mcp"
+	"herdr-link/twin"
 )
 
 // The test binary is every other process: the herdr of a scene and, called so,
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	if base := filepath.Base(os.Args[0]); base == "opencode" || base == "opencode.exe" {
 		os.Exit(beOpenCode(filepath.Dir(os.Args[0])))
 	}
-	os.Exit(m.Run())
+	os.Exit(twin.Main(m))
 }
 
 // beOpenCode plays opencode export: it prints the file of that name in its
@@ -104,11 +105,9 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := twin.Path(t)
 	s := &stage{t: t, bin: t.TempDir(), home: t.TempDir(), tmp: t.TempDir()}
+	var err error
 	if s.scene, err = fakeherdr.Create(filepath.Join(t.TempDir(), "scene"), exe); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +137,7 @@ func (s *stage) env(vars ...string) {
 func (s *stage) reader() *Reader {
 	o := s.opt
 	o.Getenv = func(name string) string { return s.vars[name] }
-	environ := append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	environ := os.Environ()
 	for name, value := range s.vars {
 		environ = append(environ, name+"="+value)
 	}

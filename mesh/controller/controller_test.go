@@ -22,6 +22,7 @@ import (
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/store"
+	"herdr-link/twin"
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(workerOf); dir != "" {
 		os.Exit(work(dir))
 	}
-	os.Exit(m.Run())
+	os.Exit(twin.Main(m))
 }
 
 // A field is a simulated Herdr and a state root, and a clock.
@@ -53,9 +54,7 @@ func newField(t *testing.T) *field {
 
 func newScene(t *testing.T, dir string) *fakeherdr.Scene {
 	t.Helper()
-	program, err := os.Executable()
-	must(t, err)
-	scene, err := fakeherdr.Create(filepath.Join(dir, "scene"), program)
+	scene, err := fakeherdr.Create(filepath.Join(dir, "scene"), twin.Path(t))
 	must(t, err)
 	return scene
 }
@@ -85,7 +84,7 @@ func controllers(dir string, vars []string, d *disk.Disk, now func() time.Time) 
 	}
 	return New(Options{
 		Getenv: func(name string) string { return env[name] },
-		Herdr:  herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), vars...)}),
+		Herdr:  herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(os.Environ(), vars...)}),
 		Store:  store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now}),
 	})
 }
@@ -552,7 +551,7 @@ func TestDeadSession(t *testing.T) {
 	f.edit("lead", func(m map[string]any) { m["herdrSocket"] = socket })
 	f.later = time.Hour
 	c := f.in("w2:p1")
-	c.herdr = herdrcli.New(herdrcli.Options{Bin: twoSessions(t, f.dir, f.scene.Bin(), socket), Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), f.scene.Env("w2:p1")...)})
+	c.herdr = herdrcli.New(herdrcli.Options{Bin: twoSessions(t, f.dir, f.scene.Bin(), socket), Environ: append(os.Environ(), f.scene.Env("w2:p1")...)})
 	up := func(running bool) {
 		must(t, errors.Join(os.RemoveAll(socket)))
 		if running {

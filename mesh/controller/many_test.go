@@ -24,6 +24,7 @@ import (
 	"herdr-link/mesh/crash"
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/store"
+	"herdr-link/twin"
 )
 
 var howLong = flag.Duration("many", 2*time.Second, "how long 16 processes work on the controllers in TestMany")
@@ -179,15 +180,14 @@ func TestMany(t *testing.T) {
 	dir := t.TempDir()
 	quickHerdr(t, dir)
 	quickAgents(t, dir, anyStates()...)
-	program, err := os.Executable()
-	must(t, err)
+	program := twin.Path(t)
 	over := time.Now().Add(*howLong)
 	var wait sync.WaitGroup
 	for pane := range workers {
 		wait.Go(func() {
 			for stopped := false; !stopped; {
 				cmd := exec.Command(program)
-				cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", workerOf+"="+dir, workerAs+"="+strconv.Itoa(pane))
+				cmd.Env = append(os.Environ(), workerOf+"="+dir, workerAs+"="+strconv.Itoa(pane))
 				cmd.Stderr = os.Stderr
 				if err := cmd.Start(); err != nil {
 					t.Error(err)

@@ -24,6 +24,7 @@ import (
 	"herdr-link/mesh/crash"
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/store"
+	"herdr-link/twin"
 )
 
 var howLong = flag.Duration("many", 2*time.Second, "how long 16 processes give tasks to the same agents in TestMany")
@@ -347,15 +348,14 @@ func TestMany(t *testing.T) {
 			}
 		}
 	}
-	program, err := os.Executable()
-	must(t, err)
+	program := twin.Path(t)
 	over := time.Now().Add(*howLong)
 	var wait sync.WaitGroup
 	for number := range processes {
 		wait.Go(func() {
 			for stopped := false; !stopped; {
 				cmd := exec.Command(program)
-				cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", workerOf+"="+dir, workerAs+"="+strconv.Itoa(number), workerCreds+"="+creds)
+				cmd.Env = append(os.Environ(), workerOf+"="+dir, workerAs+"="+strconv.Itoa(number), workerCreds+"="+creds)
 				cmd.Stderr = os.Stderr
 				if err := cmd.Start(); err != nil {
 					t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"herdr-link/herdrcli"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
+	"herdr-link/twin"
 )
 
 // A model of the receipts of one lease, explored in all interleavings of two
@@ -584,6 +585,9 @@ func starts() []model {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
+	if twin.Runs(t) { // each exploration is one goroutine
+		return
+	}
 	total := 0
 	for _, start := range starts() {
 		begun := time.Now()
@@ -602,6 +606,9 @@ func TestModel(t *testing.T) {
 // The exploration finds mistakes.
 func TestModelFails(t *testing.T) {
 	t.Parallel()
+	if twin.Runs(t) { // each exploration is one goroutine
+		return
+	}
 	for name, m := range map[string]ruleset{
 		"no store lock":                 {noLock: true},
 		"the prompt before the receipt": {promptFirst: true},

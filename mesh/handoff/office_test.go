@@ -19,6 +19,7 @@ import (
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
 	"herdr-link/mesh/watch"
+	"herdr-link/twin"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(workerOf); dir != "" {
 		os.Exit(work(dir))
 	}
-	os.Exit(m.Run())
+	os.Exit(twin.Main(m))
 }
 
 // An office is a simulated Herdr, a controller in w1:p1 and leases of reviewer in
@@ -49,16 +50,15 @@ func newOffice(t *testing.T) *office {
 	t.Helper()
 	o := &office{t: t}
 	dir := t.TempDir()
-	program, err := os.Executable()
-	must(t, err)
-	o.scene, err = fakeherdr.Create(filepath.Join(dir, "scene"), program)
+	var err error
+	o.scene, err = fakeherdr.Create(filepath.Join(dir, "scene"), twin.Path(t))
 	must(t, err)
 	env := map[string]string{}
 	for _, v := range o.scene.Env("w1:p1") {
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), o.scene.Env("w1:p1")...)})
+	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(os.Environ(), o.scene.Env("w1:p1")...)})
 	d := &disk.Disk{Before: func(op, path string) error {
 		o.mu.Lock()
 		before := o.before

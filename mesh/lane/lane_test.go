@@ -27,6 +27,7 @@ import (
 	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
+	"herdr-link/twin"
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // most tests wait for processes
-	os.Exit(m.Run())
+	os.Exit(twin.Main(m))
 }
 
 var sum = strings.Repeat("ab", 32)
@@ -85,9 +86,8 @@ func (f *field) after(command string, n int, do func()) {
 func newField(t *testing.T) *field {
 	t.Helper()
 	f := &field{t: t, dir: disk.Resolved(t.TempDir())}
-	program, err := os.Executable()
-	must(t, err)
-	f.scene, err = fakeherdr.Create(filepath.Join(f.dir, "scene"), program)
+	var err error
+	f.scene, err = fakeherdr.Create(filepath.Join(f.dir, "scene"), twin.Path(t))
 	must(t, err)
 	f.update(func(w *fakeherdr.World) {
 		for _, p := range w.Panes {
@@ -161,7 +161,7 @@ func serve(dir string, vars []string, d *disk.Disk, now func() time.Time, log *s
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), vars...), Log: log})
+	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(os.Environ(), vars...), Log: log})
 	records := store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now})
 	c := controller.New(controller.Options{Getenv: func(name string) string { return env[name] }, Herdr: herdr, Store: records})
 	leases := lease.New(lease.Options{Herdr: herdr, Store: records, Locks: herdrcli.NewLocks(filepath.Join(dir, "home"))})

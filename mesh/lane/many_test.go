@@ -25,6 +25,7 @@ import (
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
+	"herdr-link/twin"
 )
 
 var howLong = flag.Duration("many", 2*time.Second, "how long 16 processes start and release writers in TestMany")
@@ -176,15 +177,14 @@ func TestMany(t *testing.T) {
 	repos := slices.Collect(maps.Keys(manyTrees))
 	slices.Sort(repos)
 	before := snapshot(t, dir, repos...)
-	program, err := os.Executable()
-	must(t, err)
+	program := twin.Path(t)
 	going, stop := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	for i := range processes {
 		wait.Go(func() {
 			for stopped := false; !stopped; {
 				cmd := exec.Command(program)
-				cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", manyOf+"="+dir, manyAs+"="+fmt.Sprintf("w1:plead%d", i))
+				cmd.Env = append(os.Environ(), manyOf+"="+dir, manyAs+"="+fmt.Sprintf("w1:plead%d", i))
 				cmd.Stderr = os.Stderr
 				if err := cmd.Start(); err != nil {
 					t.Error(err)

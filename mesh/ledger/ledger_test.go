@@ -20,6 +20,7 @@ import (
 	"herdr-link/mesh/git"
 	"herdr-link/mesh/lease"
 	"herdr-link/mesh/store"
+	"herdr-link/twin"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(fakeherdr.Main(dir, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
 	crash.Main(plays()...)
-	os.Exit(m.Run())
+	os.Exit(twin.Main(m))
 }
 
 var digest, commit = strings.Repeat("ab", 32), strings.Repeat("cd", 20)
@@ -49,9 +50,7 @@ func newField(t *testing.T) *field {
 
 func newScene(t *testing.T, dir string) *fakeherdr.Scene {
 	t.Helper()
-	program, err := os.Executable()
-	must(t, err)
-	scene, err := fakeherdr.Create(filepath.Join(dir, "scene"), program)
+	scene, err := fakeherdr.Create(filepath.Join(dir, "scene"), twin.Path(t))
 	must(t, err)
 	return scene
 }
@@ -102,7 +101,7 @@ func serve(dir string, vars []string, d *disk.Disk, now func() time.Time) *serve
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), vars...)})
+	herdr := herdrcli.New(herdrcli.Options{Bin: env["HERDR_BIN_PATH"], Environ: append(os.Environ(), vars...)})
 	s := store.New(store.Options{Root: filepath.Join(dir, "state"), Disk: d, Now: now})
 	getenv := func(name string) string { return env[name] }
 	c := controller.New(controller.Options{Getenv: getenv, Herdr: herdr, Store: s})

@@ -23,6 +23,7 @@ import (
 	"herdr-link/mesh/crash"
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/twin"
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(workerOf); dir != "" {
 		os.Exit(work(dir))
 	}
-	os.Exit(m.Run())
+	os.Exit(twin.Main(m))
 }
 
 func lockIn(dir string) *Lock { return New(dir, new(disk.Disk), slog.New(slog.DiscardHandler)) }
