@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,19 @@ var twin struct {
 	dir    string // what has to be removed at the end
 	path   string
 	err    error
+}
+
+// ofVariable names the test binary, for its twin.
+const ofVariable = "HERDR_LINK_TWIN_OF"
+
+// Original returns the path of the test binary that was started to run the
+// tests, which has the race detector if they shall: this one, or the one whose
+// twin it is.
+func Original() (string, error) {
+	if path := os.Getenv(ofVariable); path != "" {
+		return path, nil
+	}
+	return os.Executable()
 }
 
 // Main runs the tests, and removes the twin at their end. TestMain calls it.
@@ -89,12 +103,21 @@ func Runs(t *testing.T) bool {
 
 // run runs a test of that program, which has to pass: to be skipped is not enough.
 func run(t *testing.T, program, name string, env ...string) (out []byte, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	args := []string{"-test.v", "-test.run", "^" + name + "$"}
+	for _, arg := range os.Args[1:] {
+		if !strings.HasPrefix(arg, "-test.") || strings.HasPrefix(arg, "-test.parallel=") {
+			args = append(args, arg)
+		}
+	}
 	if end, ok := t.Deadline(); ok { // it tells where it stands, a moment before this process does
 		args = append(args, "-test.timeout", max(time.Second, time.Until(end)-5*time.Second).String())
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(append(os.Environ(), ofVariable+"="+self), env...)
 	if out, err = cmd.CombinedOutput(); err == nil && !bytes.Contains(out, []byte("\n--- PASS: "+name+" ")) {
 		err = errors.New("it has not passed")
 	}

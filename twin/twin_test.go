@@ -9,6 +9,8 @@ import (
 // howVariable says how TestHow ends.
 const howVariable = "HERDR_LINK_TWIN_TEST_HOW"
 
+const selfVariable = "HERDR_LINK_TWIN_TEST_SELF"
+
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
 func TestPath(t *testing.T) {
@@ -42,13 +44,24 @@ func TestHow(t *testing.T) {
 		t.Skip("as it was told to")
 	case "exits":
 		os.Exit(0)
+	case "knows":
+		if path, err := Original(); err != nil || path != os.Getenv(selfVariable) {
+			t.Errorf("%s, %v", path, err)
+		}
 	}
 }
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	for how, passes := range map[string]bool{"passes": true, "fails": false, "is skipped": false, "exits": false} {
-		out, err := run(t, Path(t), "TestHow", howVariable+"="+how)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path, err := Original(); err != nil || path != self {
+		t.Errorf("%s, not %s: %v", path, self, err)
+	}
+	for how, passes := range map[string]bool{"passes": true, "knows": true, "fails": false, "is skipped": false, "exits": false} {
+		out, err := run(t, Path(t), "TestHow", howVariable+"="+how, selfVariable+"="+self)
 		if (err == nil) != passes {
 			t.Errorf("it %s: %v\n%s", how, err, out)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
+	"herdr-link/twin"
 )
 
 // A Play is a sequence of operations.
@@ -165,7 +166,9 @@ func (p Play) Each(t *testing.T) {
 }
 
 // Once runs the play with the process killed before that step; with a negative
-// number the step fails, and with 0 nothing happens.
+// number the step fails, and with 0 nothing happens. Where the test runs in a
+// twin, the process has the race detector unless it is killed: up to there it has
+// done what the whole play does.
 func (p Play) Once(t *testing.T, step int) End {
 	t.Helper()
 	end := End{Dir: t.TempDir(), Step: max(step, -step), Killed: step > 0}
@@ -173,6 +176,9 @@ func (p Play) Once(t *testing.T, step int) End {
 		end.Env = p.Prepare(t, end.Dir)
 	}
 	program, err := os.Executable()
+	if !end.Killed {
+		program, err = twin.Original()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

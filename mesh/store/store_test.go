@@ -21,11 +21,12 @@ import (
 	"herdr-link/mesh/disk"
 	"herdr-link/mesh/fault"
 	"herdr-link/mesh/lock"
+	"herdr-link/twin"
 )
 
 func TestMain(m *testing.M) {
 	crash.Main(play())
-	os.Exit(m.Run())
+	os.Exit(twin.Main(m))
 }
 
 const (
@@ -742,6 +743,9 @@ func play() crash.Play {
 
 func TestCrash(t *testing.T) {
 	t.Parallel()
+	if twin.Runs(t) { // but for the plays that nobody kills
+		return
+	}
 	play().Each(t)
 }
 
