@@ -552,6 +552,20 @@ func TestControlSecrets(t *testing.T) {
 	}
 }
 
+// 34: a prompt right behind a start answers no dialog, though Herdr tells late of one
+// that was open from the start on.
+func TestControlStartAsks(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	change(t, s, func(w *fakeherdr.World) { w.Dialogs = map[string]time.Duration{"pi": 700 * time.Millisecond} })
+	h := steer(t, s, "w1:p1")
+	h.works("herdr_agent_start", `{"name":"a","kind":"pi","paneId":"w1:p4"}`)
+	h.fails("agent_blocked", "herdr_agent_prompt", `{"target":"a","text":"hello"}`)
+	if keys, err := s.Keystrokes("w1:p4"); err != nil || len(keys) != 1 || keys[0].Text != "pi" {
+		t.Errorf("%+v, %v", keys, err) // the command of the start alone
+	}
+}
+
 // 26, 34: nobody types into the own terminal, a dialog or, as a command, into
 // an agent.
 func TestControlTargets(t *testing.T) {

@@ -223,6 +223,11 @@ func (k *call) act(ctx context.Context, uncertain string) *result {
 		r.Message += "; the prompt was delivered: read the terminal before you decide"
 	case k.t.name == "herdr_agent_start" && r.ErrorCode == "timeout":
 		r.Message += "; an agent, perhaps without a name, may be in the pane"
+	case k.t.name == "herdr_agent_start" && r.OK: // or a prompt that comes next could answer a dialog that nobody tells of
+		select {
+		case <-time.After(herdrcli.Unseen(out.Took)):
+		case <-ctx.Done():
+		}
 	}
 	k.c.record(k.t, out.Took, r)
 	return r

@@ -193,7 +193,7 @@ func table() []tool {
 			types, printsNothing, "pane run", []argument{need(paneID), {name: "command", required: true, schema: text(16384, false)}, preview, token}, nil},
 		{"herdr_pane_send_text", "Type text", "Type text, without Enter, into a shell's pane: it reaches a live terminal. Not for agents.",
 			types, printsNothing, "pane send-text", []argument{need(paneID), {name: "text", required: true, schema: text(16384, true)}, preview, token}, nil},
-		{"herdr_agent_start", "Start an agent", "Start an agent in a pane that shows an idle shell: the command reaches a live terminal. Takes 3 seconds or more.",
+		{"herdr_agent_start", "Start an agent", "Start an agent in a pane that shows an idle shell: the command reaches a live terminal. Takes 7 seconds or more.",
 			types, printsJSON, "agent start", []argument{need(agentName),
 				{name: "kind", flag: "--kind", required: true, schema: mcp.Schema{Type: "string", Enum: strings.Fields(herdrcli.Kinds)}},
 				need(flagged("--pane", paneID)), {name: argTimeout, flag: "--timeout", schema: integer(5000, 300000, 30000)},

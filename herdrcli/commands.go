@@ -263,6 +263,12 @@ func (c *Client) AgentStart(ctx context.Context, name, kind, pane string, timeou
 	return *a.Result.Agent, nil
 }
 
+// Unseen is how long behind an agent start that took so long Herdr may go on to tell
+// the agent idle with a dialog on its screen: for 3 s after it has found the agent,
+// which it has somewhere between the two ends of the start, it does not look, and
+// then it takes a moment more (measured with Herdr 0.8).
+func Unseen(took time.Duration) time.Duration { return min(took, 3*time.Second) + time.Second }
+
 // TabsIn returns the tabs of a workspace, each with its id. Herdr's code for no
 // such workspace: workspace_not_found.
 func (c *Client) TabsIn(ctx context.Context, workspace string) ([]Tab, error) {

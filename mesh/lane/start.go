@@ -21,13 +21,6 @@ const (
 	longestPause = 400 * time.Millisecond
 	readiness    = 10 * time.Second
 
-	// Herdr tells an agent idle for unseen after it has found it, whatever its
-	// screen shows, and looks then for the first time, which takes up to shown. It
-	// found it between the begin and the end of agent start, which takes as long by
-	// itself (measured with Herdr 0.8).
-	unseen = 3 * time.Second
-	shown  = time.Second
-
 	// undoing is how long a rollback may take. It goes on if the call is cancelled.
 	undoing = 30 * time.Second
 )
@@ -195,7 +188,7 @@ func (s *start) launch(ctx context.Context) error {
 		_, err := s.herdr.AgentStart(ctx, b.AgentName, b.AgentKind, b.PaneID, s.timeout, s.args...)
 		switch {
 		case err == nil:
-			return s.pause(ctx, min(time.Since(begun), unseen)+shown)
+			return s.pause(ctx, herdrcli.Unseen(time.Since(begun)))
 		case herdrcli.Code(err) != "agent_pane_busy" || waited+wait > readiness:
 			return unstarted(err)
 		}
