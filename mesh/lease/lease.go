@@ -183,7 +183,7 @@ func Starting(r store.Leased, now time.Time) time.Duration {
 		return 0
 	}
 	made, err := store.Time(r.Made().CreatedAt)
-	if err != nil { // no record that can be read has none
+	if err != nil { // a record that can be read has that time
 		return Young
 	}
 	return max(0, Young-max(0, now.Sub(made)))

@@ -646,9 +646,14 @@ func TestReconcileWriter(t *testing.T) {
 	if got, err := f.reconcile(q); err != nil || got.Action != "would_terminalize_missing_pane" || got.TerminalState != store.Released || files(t, f.root()) != before {
 		t.Errorf("dry: %+v, %v", got, err)
 	}
+	gate.StartedAt = store.Stamp(time.Now().Add(-25 * time.Hour)) // nobody's any more
+	f.put(gate)
 	q.DryRun = false
 	if got, err := f.reconcile(q); err != nil || got.Action != "terminalized_missing_pane" || got.TerminalState != store.Released {
 		t.Fatalf("%+v, %v", got, err)
+	}
+	if err := f.in("w1:p1").store.Load(gate.RunID, gate); err != nil || gate.FailureCode != "INTERRUPTED" {
+		t.Errorf("a run that nobody ends: %+v, %v", gate, err)
 	}
 	now := new(store.Writer)
 	must(t, f.in("w1:p1").store.Load(w.LeaseID, now))
