@@ -226,7 +226,7 @@ func TestCaller(t *testing.T) {
 			w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Shape, Match: []string{"agent", "list"}}}
 		}, nil, "HERDR_BAD_OUTPUT"},
 		"an odd name":   {"w1:p1", func(w *fakeherdr.World) { w.Pane("w1:p1").Agent.Name = "le\x1b[2Jad" }, nil, "HERDR_BAD_OUTPUT"},
-		"an odd folder": {"w1:p1", func(w *fakeherdr.World) { w.Pane("w1:p1").Cwd = "/a\u009bb" }, nil, "HERDR_BAD_OUTPUT"},
+		"a long folder": {"w1:p1", func(w *fakeherdr.World) { w.Pane("w1:p1").Cwd = "/" + strings.Repeat("a", 5000) }, nil, "HERDR_BAD_OUTPUT"},
 		"an odd pane": {"w1:p1", func(w *fakeherdr.World) {
 			w.Faults = []fakeherdr.Fault{{Kind: fakeherdr.Shape, Match: []string{"pane", "get"},
 				Text: `{"result":{"type":"pane_info","pane":{"pane_id":"w1:p1\u001b[2J","terminal_id":"` + w.Pane("w1:p1").Terminal + `"}}}`}}

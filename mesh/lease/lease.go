@@ -71,7 +71,8 @@ const (
 
 // Plausible reports whether a list of agents can be what it should be: each agent
 // has a pane, a status, a cursor and a terminal of its own, and nothing that would
-// be odd in a record, a message or a file's name. Not all agents have names.
+// be odd in a record, a message or a file's name. Not all agents have names. A
+// folder may be called anything: one agent in an odd one must not stop the others.
 func Plausible(list []herdrcli.Agent) bool {
 	terminals := map[string]bool{}
 	for _, a := range list {
@@ -80,7 +81,10 @@ func Plausible(list []herdrcli.Agent) bool {
 			a.TerminalID == "" || len(a.TerminalID) > longestID || strings.ContainsAny(a.TerminalID, `/\`) || strings.ContainsFunc(a.TerminalID, unicode.IsControl) {
 			return false
 		}
-		for _, text := range []string{a.Name, a.Kind, a.Status, a.Cwd} {
+		if len(a.Cwd) > longestText {
+			return false
+		}
+		for _, text := range []string{a.Name, a.Kind, a.Status} {
 			if len(text) > longestText || strings.ContainsFunc(text, unicode.IsControl) {
 				return false
 			}
