@@ -49,8 +49,8 @@ const (
 	modeVariable = "QUICK_MODE" // refuse or die
 )
 
-// quickHerdr writes a Herdr that is quick: its panes are files, "-" stands for
-// nothing. The lead is in w1:p0, another agent in w1:p1, and a new tab has the
+// quickHerdr writes a Herdr that is quick: its panes are files, which are always
+// whole, "-" stands for nothing. The lead is in w1:p0, another agent in w1:p1, and a new tab has the
 // next number, or with QUICK_MANY one of its own.
 func quickHerdr(t *testing.T, dir string) {
 	t.Helper()
@@ -63,7 +63,9 @@ if [ -n "$QUICK_NTH" ] && [ "$(wc -l < "$d/calls")" -eq "$QUICK_NTH" ]; then
 	[ "$QUICK_MODE" = refuse ] && no server_not_running
 	hit=1
 fi
-look() { [ -e "$d/panes/$1" ] || no pane_not_found; read -r name kind seq dir < "$d/panes/$1"; n=${1#w1:p}; }
+read_pane() { n=${1#w1:p}; { read -r name kind seq dir < "$d/panes/$1"; } 2>/dev/null; }
+write_pane() { echo "$2" > "$d/$1.$$" && mv "$d/$1.$$" "$d/panes/$1"; }
+look() { read_pane "$1" || no pane_not_found; }
 agent() { printf '{"name":"%%s","agent":"%%s","agent_status":"idle","pane_id":"%%s","terminal_id":"term_%%s","cwd":"%%s","state_change_seq":%%s}' "$name" "$kind" "$1" "$n" "${dir:-$d}" "$seq"; }
 case "$1 $2" in
 "status --json") echo '{"client":{"version":"0.8.0","protocol":20},"server":{"running":true,"socket":"/quick.sock"}}' ;;
@@ -85,27 +87,26 @@ case "$1 $2" in
 	n=${n:-2}
 	while [ -e "$d/tabs/w1:t$n" ]; do n=$((n + 1)); done
 	echo "$8" > "$d/tabs/w1:t$n"
-	echo "- - 0 $6" > "$d/panes/w1:p$n"
+	write_pane "w1:p$n" "- - 0 $6"
 	[ -n "$hit" ] && end
 	printf '{"result":{"type":"tab_created","tab":{"tab_id":"w1:t%%s","label":"%%s"},"root_pane":{"pane_id":"w1:p%%s","terminal_id":"term_%%s","tab_id":"w1:t%%s","workspace_id":"w1"}}}\n' "$n" "$8" "$n" "$n" "$n" ;;
 "agent start")
 	look "$7"
 	name=$3 kind=$5 seq=7
-	echo "$name $kind $seq $dir" > "$d/panes/$7"
+	write_pane "$7" "$name $kind $seq $dir"
 	[ -n "$hit" ] && end
 	printf '{"result":{"type":"agent_started","agent":%%s}}\n' "$(agent "$7")" ;;
 "agent get")
 	for pane in "$d"/panes/*; do
 		pane=${pane##*/}
-		look "$pane"
-		[ "$name" = "$3" ] && printf '{"result":{"type":"agent_info","agent":%%s}}\n' "$(agent "$pane")" && end
+		read_pane "$pane" && [ "$name" = "$3" ] && printf '{"result":{"type":"agent_info","agent":%%s}}\n' "$(agent "$pane")" && end
 	done
 	no agent_not_found ;;
 "agent list")
 	list=
 	for pane in "$d"/panes/*; do
 		pane=${pane##*/}
-		look "$pane"
+		read_pane "$pane" || continue # it was closed meanwhile
 		[ "$kind" = - ] || list="$list,$(agent "$pane")"
 	done
 	printf '{"result":{"type":"agent_list","agents":[%%s]}}\n' "${list#,}" ;;
@@ -146,7 +147,7 @@ type sequence struct {
 }
 
 func quickReviewer(dir string) Reviewer {
-	return Reviewer{Purpose: "review", ParentPaneID: "w1:p0", Cwd: dir, Name: "critic", Kind: "codex", Timeout: 5 * time.Second}
+	return Reviewer{Purpose: "review", ParentPaneID: "w1:p0", Cwd: dir, Name: "critic", Kind: "codex", Timeout: time.Minute}
 }
 
 // quickRepo makes a repository with linked worktrees, each on a branch of its name.
@@ -203,7 +204,7 @@ func facts(tree string) (f git.Facts, err error) {
 func quickWorker(tree string) (Worker, error) {
 	f, err := facts(tree)
 	return Worker{Purpose: "mend", TicketRef: "T-1", AuthorityRef: "A-1", AuthoritySHA256: sum, ParentPaneID: "w1:p0", Worktree: tree, Expected: f,
-		Owned: []string{"src"}, Locked: []string{"docs"}, Name: "critic", Kind: "codex", Timeout: 5 * time.Second}, err
+		Owned: []string{"src"}, Locked: []string{"docs"}, Name: "critic", Kind: "codex", Timeout: time.Minute}, err
 }
 
 func startWorker(ctx context.Context, s server, by controller.Authority, dir string) (any, error) {
