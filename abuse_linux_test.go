@@ -69,7 +69,7 @@ func TestNoDescriptors(t *testing.T) {
 	s := newScene(t)
 	told := false
 	for limit := 8; limit < 24; limit++ {
-		cmd := exec.Command("/bin/sh", "-c", "ulimit -n "+strconv.Itoa(limit)+"; exec \"$0\" peers", binaries.herdr)
+		cmd := exec.Command("/bin/sh", "-c", "ulimit -n "+strconv.Itoa(limit)+"; exec \"$0\" peers", binaries.plain)
 		cmd.Env = inPane(t, s, "w1:p1").vars
 		var errs bytes.Buffer
 		cmd.Stderr = &errs

@@ -64,7 +64,7 @@ func BenchmarkStart(b *testing.B) {
 	env := inPane(b, newScene(b), "w1:p1")
 	for b.Loop() {
 		ours, floor := turns(300, func(int) {
-			begun := exec.Command(binaries.herdr)
+			begun := exec.Command(binaries.plain)
 			begun.Env = env.vars
 			in, _ := begun.StdinPipe()
 			out, _ := begun.StdoutPipe()

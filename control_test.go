@@ -275,7 +275,7 @@ func TestControlRefuses(t *testing.T) {
 		{"agent_args_forbidden", begin, agent(`,"args":["--model"]`), "--agent"},
 		{"ceiling_too_low", begin, agent(`,"timeoutMs":5000`), "HERDR_LINK_CLI_TIMEOUT_MS"},
 		{"cwd_not_found", "herdr_workspace_create", `{"cwd":` + quoteJSON(filepath.Join(t.TempDir(), "none")) + `}`, "cwd"},
-		{"cwd_not_found", "herdr_pane_split", `{"paneId":"w1:p4","direction":"down","cwd":` + quoteJSON(binaries.herdr) + `}`, "cwd"},
+		{"cwd_not_found", "herdr_pane_split", `{"paneId":"w1:p4","direction":"down","cwd":` + quoteJSON(binaries.plain) + `}`, "cwd"},
 		{"preview_unknown", run, `{"paneId":"w1:p4","command":"ls","previewToken":"AAAAAAAAAAAAAAAAAAAAAA"}`, "preview"},
 	} {
 		c := h.fails(test.code, test.tool, test.args)

@@ -88,7 +88,7 @@ func TestBinarySize(t *testing.T) {
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		t.Skip("promised for amd64 and arm64")
 	}
-	info, err := os.Stat(binaries.herdr)
+	info, err := os.Stat(binaries.plain)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ const patience = 20 * time.Second
 // binaries are built once for all tests of this package.
 var binaries struct {
 	server string // what is tested; with the race detector, if this test has it
-	herdr  string // plays herdr: never with it, since it starts often
+	plain  string // never with it: plays herdr, which starts often, and reads what is very long
 }
 
 func TestMain(m *testing.M) {
@@ -50,9 +50,9 @@ func TestMain(m *testing.M) {
 	}
 	code := func() int {
 		defer os.RemoveAll(dir)
-		binaries.herdr = filepath.Join(dir, "plain", exe("herdr-link"))
-		binaries.server = binaries.herdr
-		if err := build(binaries.herdr, false); err != nil {
+		binaries.plain = filepath.Join(dir, "plain", exe("herdr-link"))
+		binaries.server = binaries.plain
+		if err := build(binaries.plain, false); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -115,7 +115,7 @@ func build(path string, race bool) error {
 // newScene makes the standard scene; see fakeherdr.Create.
 func newScene(t testing.TB) *fakeherdr.Scene {
 	t.Helper()
-	s, err := fakeherdr.Create(filepath.Join(t.TempDir(), "scene"), binaries.herdr)
+	s, err := fakeherdr.Create(filepath.Join(t.TempDir(), "scene"), binaries.plain)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // A line of 4 MiB is served; of a longer one the rest is skipped.
 func TestLongLines(t *testing.T) {
 	t.Parallel()
-	h := start(t, inPane(t, nil, ""))
+	h := startProgram(t, inPane(t, nil, ""), binaries.plain)
 	h.initialize("2025-11-25")
 	for _, tc := range []struct {
 		size int
@@ -207,7 +207,8 @@ func TestManyBytes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	fault(t, s, fakeherdr.Hang, "agent", "prompt")
-	h := eager(t, s, "HERDR_LINK_TIMEOUT=60s")
+	h := startProgram(t, inPane(t, s, "w1:p1", "HERDR_LINK_TIMEOUT=60s"), binaries.plain, "--eager")
+	h.initialize("2025-11-25")
 	h.begin("herdr_link_send", `{"to":"reviewer","message":"hi"}`)
 	awaitCalls(t, s, 1, "agent", "prompt")
 	long := strings.Repeat("x", 4<<20-1024)

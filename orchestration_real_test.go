@@ -54,7 +54,7 @@ func TestOrchestrationReal(t *testing.T) {
 	}
 	policy := filepath.Join(home, ".config", "herdr-link", "hooks")
 	program := filepath.Join(bin, "herdr-link")
-	text, err := os.ReadFile(binaries.herdr)
+	text, err := os.ReadFile(binaries.plain)
 	if err != nil {
 		t.Fatal(err)
 	}
