@@ -46,7 +46,7 @@ func TestExecEnds(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "alive")
 			c := role(t, name, fileVariable+"="+file)
-			out := c.Exec(t.Context(), 3*time.Second, "x")
+			out := c.Exec(t.Context(), 8*time.Second, "x")
 			if !errors.Is(out.Err, ErrTimeout) || out.Exit != -1 || string(out.Stdout) != want {
 				t.Errorf("time-out: exit %d, %v, %q", out.Exit, out.Err, out.Stdout)
 			}
@@ -211,7 +211,7 @@ func TestProgramTooMuch(t *testing.T) {
 		}
 		p, stdout := program(t, test.role, fileVariable+"="+big)
 		if test.want != nil {
-			p.Timeout = 2 * time.Second
+			p.Timeout = 8 * time.Second
 		}
 		if out := p.Exec(t.Context()); !errors.Is(out.Err, test.want) || len(stdout()) != test.size {
 			t.Errorf("%+v: %v, %d", test, out.Err, len(stdout()))
@@ -255,7 +255,7 @@ func TestProgramEnds(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "alive")
 			p, stdout := program(t, name, fileVariable+"="+file)
-			p.Timeout = 3 * time.Second
+			p.Timeout = 8 * time.Second
 			if out := p.Exec(t.Context()); !errors.Is(out.Err, ErrTimeout) || out.Exit != -1 || stdout() != want {
 				t.Errorf("exit %d, %v, %q", out.Exit, out.Err, stdout())
 			}

@@ -188,7 +188,7 @@ func (f *field) lead() (server, controller.Authority) {
 }
 
 func (f *field) reviewer() Reviewer {
-	return Reviewer{Purpose: "review", ParentPaneID: "w1:p1", Cwd: f.dir, Name: "critic", Kind: "codex", Timeout: 5 * time.Second}
+	return Reviewer{Purpose: "review", ParentPaneID: "w1:p1", Cwd: f.dir, Name: "critic", Kind: "codex", Timeout: time.Minute}
 }
 
 // started is a lead with a reviewer.
@@ -289,7 +289,7 @@ func TestStart(t *testing.T) {
 	}
 	calls := slices.DeleteFunc(f.calls("")[before:], func(c string) bool { return c == "pane get w1:p1" })
 	if got := strings.Join(calls, "\n"); got != "agent list\ntab create --workspace w1 --cwd "+f.dir+" --label "+label+" --no-focus\n"+
-		"agent start critic --kind claude --pane w1:p5 --timeout 5000 -- --model opus --effort high\nagent list" {
+		"agent start critic --kind claude --pane w1:p5 --timeout 60000 -- --model opus --effort high\nagent list" {
 		t.Errorf("herdr ran:\n%s", got)
 	}
 }

@@ -260,7 +260,7 @@ func TestLong(t *testing.T) {
 			return t.Context()
 		},
 		"the call's": func(_ *Verifier, t *testing.T) context.Context {
-			ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 			t.Cleanup(stop)
 			return ctx
 		},
