@@ -19,7 +19,7 @@ TOOL    := go tool -modfile=tools/go.mod
 CC_HERE := $(firstword $(foreach c,$(CC) gcc clang,$(shell command -v $(c) 2>/dev/null)))
 # Tests wait more than they work. Their binaries are compiled as the tests of the root compile the
 # server, and the same in each clone; lint vets.
-GOTEST  := $(if $(CC_HERE),CGO_ENABLED=1 go test -race,CGO_ENABLED=0 go test) -trimpath -ldflags '-s -w' -vet=off -shuffle=on -p 3 -parallel 4
+GOTEST  := $(if $(CC_HERE),CGO_ENABLED=1 go test -race,CGO_ENABLED=0 go test) -trimpath -ldflags '-s -w' -vet=off -shuffle=on -p 2 -parallel 4
 FUZZTIME := 30s
 CROSSVET := CGO_ENABLED=0 go vet -trimpath ./... # compiles as dist does, which then need not
 

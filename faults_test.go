@@ -51,7 +51,11 @@ func TestFaultyHerdr(t *testing.T) {
 			t.Run(kind+" at "+step.tool+" "+strings.Join(step.match, " "), func(t *testing.T) {
 				t.Parallel()
 				s := newScene(t)
-				h := eager(t, s, "HERDR_LINK_TIMEOUT=2s")
+				limit := "60s" // has no part in it
+				if want == inTime {
+					limit = "4s"
+				}
+				h := eager(t, s, "HERDR_LINK_TIMEOUT="+limit)
 				awaitCalls(t, s, 1) // of the bootstrap
 				h.childless()
 				fault(t, s, kind, step.match...)
