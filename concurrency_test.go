@@ -11,6 +11,7 @@ import (
 
 	"herdr-link/envelope"
 	"herdr-link/fakeherdr"
+	"herdr-link/twin"
 )
 
 // Many agents answer one at the same time: each message is a submission of its
@@ -21,7 +22,7 @@ func TestManySendersOneTarget(t *testing.T) {
 		t.Skip("takes 20 s: Herdr's pause for each message")
 	}
 	n := 50
-	if raceDetector {
+	if twin.RaceDetector {
 		n = 25 // a lock is waited for 30 s at most
 	}
 	s := newScene(t)

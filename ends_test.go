@@ -18,11 +18,12 @@ import (
 	"time"
 
 	"herdr-link/fakeherdr"
+	"herdr-link/twin"
 )
 
 // endTime is the time in which a server has to be gone with all its children.
 func endTime() time.Duration {
-	if raceDetector {
+	if twin.RaceDetector {
 		return 3 * time.Second
 	}
 	return time.Second

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"herdr-link/fakeherdr"
+	"herdr-link/twin"
 )
 
 // These tests drive the real binary as its users do: over stdio, as a command,
@@ -56,7 +57,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		if raceDetector {
+		if twin.RaceDetector {
 			binaries.server = filepath.Join(dir, "race", exe("herdr-link"))
 			if err := build(binaries.server, true); err != nil {
 				fmt.Fprintln(os.Stderr, err)

@@ -18,6 +18,7 @@ import (
 
 	"herdr-link/fakeherdr"
 	"herdr-link/mesh/sandbox"
+	"herdr-link/twin"
 )
 
 // A checked is a writer's lane with a repository whose gates are scripts of the
@@ -462,7 +463,7 @@ func TestMeshVerifyInterrupted(t *testing.T) { // not beside other tests, since 
 			eventually(t, "the end of all processes", func() bool { return len(c.sandboxed()) == 0 && len(c.env.alive()) == 0 })
 			took := time.Since(begun)
 			c.wait()
-			if state, _ := onDisk(t, c, list(t, c).RunID); state != "invalidated" && !raceDetector {
+			if state, _ := onDisk(t, c, list(t, c).RunID); state != "invalidated" && !twin.RaceDetector {
 				t.Errorf("on disk: %s", state)
 			}
 			return took

@@ -2,4 +2,5 @@
 
 package twin
 
-const raceDetector = false
+// RaceDetector reports whether the tests run with the race detector.
+const RaceDetector = false

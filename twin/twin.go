@@ -67,7 +67,7 @@ func Path(t testing.TB) string {
 }
 
 func build() (path string, err error) {
-	if !raceDetector {
+	if !RaceDetector {
 		return os.Executable()
 	}
 	if twin.folder == "" {
@@ -90,7 +90,7 @@ func build() (path string, err error) {
 // is with the race detector; then there is nothing left to do for it here.
 func Runs(t *testing.T) bool {
 	t.Helper()
-	if !raceDetector {
+	if !RaceDetector {
 		return false
 	}
 	out, err := run(t, Path(t), t.Name())

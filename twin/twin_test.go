@@ -20,7 +20,7 @@ func TestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := Path(t)
-	if (path == self) == raceDetector {
+	if (path == self) == RaceDetector {
 		t.Errorf("the twin of %s is %s", self, path)
 	}
 	if out, err := exec.Command(path, "-test.list", "^TestPath$").CombinedOutput(); err != nil || string(out) != "TestPath\n" {
@@ -30,8 +30,8 @@ func TestPath(t *testing.T) {
 
 func TestRuns(t *testing.T) {
 	t.Parallel()
-	if Runs(t) != raceDetector {
-		t.Errorf("with the race detector: %t", raceDetector)
+	if Runs(t) != RaceDetector {
+		t.Errorf("with the race detector: %t", RaceDetector)
 	}
 }
 
